@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from benchkit import units
-from benchkit.judge.load_curve import LimitKind
 from benchkit.judge.sliced_blocks import neighbour_inequality, neighbour_share
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import TrialRecord
@@ -14,7 +13,7 @@ from benchkit.scenario.versus import ServerComparison
 from benchkit.store.journal import FailureCause
 
 QUOTAS = (0.5, 0.25)
-"""CPUs of a server to try, one after the other, while the load tool is the limit."""
+"""CPUs of a server while the load tool is the limit: the first that is less than it used, or the next one."""
 
 CONNECTING_TOOL = "hey"
 """Load tool that opens a connection for each request. It takes parts of a second, as slices and load curves need, and
@@ -35,8 +34,8 @@ class Observed:
 
     records: Sequence[TrialRecord]
     thresholds: Thresholds
-    limits: Collection[LimitKind] = ()
-    """What limits the servers, by their load curves."""
+    limited_at: Collection[float] = ()
+    """Cores that each server used which the load tool limits, by its load curve."""
     causes: Collection[FailureCause] = ()
     """Causes of failed trials."""
     checks: Collection[str] = field(default_factory=frozenset)
@@ -75,7 +74,8 @@ def _adaptations(comparison: ServerComparison, observed: Observed) -> Iterator[A
     if (comparison.held_share or 0.0) > LOWER_SHARE and not NOT_HELD.isdisjoint(observed.held_checks):
         reason = f"The load tool cannot hold the rate, so that latencies are compared at {units.share(LOWER_SHARE)}."
         yield Adaptation(replace(comparison, held_share=LOWER_SHARE), reason)
-    quota = next((each for each in QUOTAS if each < (comparison.quota or 1.0)), None)
-    if quota is not None and "quota" not in comparison.fixed and "load tool" in observed.limits:
+    quotas = [each for each in QUOTAS if each < (comparison.quota or 1.0)]
+    if quotas and "quota" not in comparison.fixed and observed.limited_at:
+        quota = next((each for each in quotas if each < min(observed.limited_at)), quotas[-1])
         reason = f"The load tool is the limit, so that each server gets {quota:g} CPUs."
         yield Adaptation(replace(comparison, quota=quota), reason)

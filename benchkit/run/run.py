@@ -209,11 +209,10 @@ class _Review:
         self._has_begun_blocks = True
         thresholds, records = thresholds_of(self._run.manifest()), tuple(self._run.records())
         curves = [load_curve(record.load_curve, thresholds) for record in records if record.load_curve]
-        limits, causes = (
-            {curve.limit.kind for curve in curves},
-            {cause for cause in self._outcome.causes.values() if cause is not None},
-        )
-        self.adaptation = adapt(self._comparison, Observed(records, thresholds, limits, causes))
+        limited = [curve for curve in curves if curve.limit.kind == "load tool"]
+        limited_at = [max(point.server_cores or 0.0 for point in curve.points) for curve in limited]
+        causes = {cause for cause in self._outcome.causes.values() if cause is not None}
+        self.adaptation = adapt(self._comparison, Observed(records, thresholds, limited_at, causes))
         return self.adaptation is not None or bool(self._outcome.failures)
 
     def __call__(self, exclusions: Sequence[Exclusion]) -> str | None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from benchkit.judge.load_curve import LimitKind
 from benchkit.models.request import Request
 from benchkit.models.thresholds import Thresholds
 from benchkit.plan.adaptation import Observed, adapt
@@ -20,7 +19,7 @@ COMPARISON = ServerComparison((Request(),), "h2load", budget_s=60, precision=0.0
 
 def observed(
     *checks: str,
-    limits: tuple[LimitKind, ...] = ("cpu",),
+    limited_at: Collection[float] = (),
     causes: Collection[FailureCause] = (),
     taken: float = 0.0,
 ) -> Observed:
@@ -28,20 +27,21 @@ def observed(
     record = build_trial().record
     slices = [build_slices(neighbour_cpu_s=0.25 * share) for share in (0.0, taken)]
     records = tuple(record.model_copy(update={"slices": each}) for each in slices)
-    return Observed(records, Thresholds(), limits, causes, frozenset(checks))
+    return Observed(records, Thresholds(), limited_at, causes, frozenset(checks))
 
 
 @pytest.mark.parametrize(
     ("seen", "changes"),
     [
         (observed(), None),
-        (observed("noisy-host", limits=("cpu", "slots")), None),
+        (observed("noisy-host"), None),
         (observed(causes=["load-tool"]), {"tool": "hey", "keepalive": False}),
         (observed(causes=["server"]), None),
         (observed("missing-connections"), {"tool": "hey", "keepalive": False}),
         (observed(taken=0.03), {"is_sliced": False}),
         (observed(taken=0.009), None),
-        (observed(limits=("cpu", "load tool")), {"quota": 0.5}),
+        (observed(limited_at=[0.9, 0.7]), {"quota": 0.5}),
+        (observed(limited_at=[0.9, 0.4]), {"quota": 0.25}),
     ],
 )
 def test_a_comparison_is_adapted_to_its_servers(seen: Observed, changes: dict[str, object] | None) -> None:
@@ -50,14 +50,14 @@ def test_a_comparison_is_adapted_to_its_servers(seen: Observed, changes: dict[st
 
 
 @pytest.mark.parametrize(
-    "seen", [observed("missing-connections"), observed(causes=["load-tool"]), observed(limits=("load tool",))]
+    "seen", [observed("missing-connections"), observed(causes=["load-tool"]), observed(limited_at=[0.7])]
 )
 def test_what_was_given_is_not_adapted(seen: Observed) -> None:
     assert adapt(replace(COMPARISON, fixed=frozenset({"tool", "quota"})), seen) is None
 
 
 def test_adapting_ends() -> None:
-    worst = observed("missing-connections", limits=("load tool",), causes=["load-tool"], taken=0.03)
+    worst = observed("missing-connections", limited_at=[0.7], causes=["load-tool"], taken=0.03)
     comparison, count = COMPARISON, 0
     while (adaptation := adapt(comparison, worst)) is not None:
         comparison, count = adaptation.comparison, count + 1
