@@ -61,7 +61,10 @@ def test_the_main_line_of_a_run_has_few_files(lab: Lab, tmp_path: Path) -> None:
     try:
         CliRunner().invoke(
             app,
-            ["run", "quickstart", "--scale", "smoke", "--lab", lab.name, "--store", str(tmp_path), "--json"],
+            [
+                *("run", "quickstart", "--scale", "smoke", "--set", "blocks=1"),
+                *("--lab", lab.name, "--store", str(tmp_path), "--json"),
+            ],
             catch_exceptions=False,
         )
     finally:
