@@ -17,7 +17,8 @@ def test_quickstart_is_run_compared_and_shown(cli: Cli, environment: dict[str, s
         run = cli("run", "quickstart", "--scale", "smoke", "--json")
         assert run.code == 0, run.err
         summary = run.document()
-        assert (summary["status"], summary["trials"], summary["failures"]) == ("done", 4, {})
+        # Two load curves; then two blocks of two cells, each at full speed and at a held rate.
+        assert (summary["status"], summary["trials"], summary["failures"]) == ("done", 10, {})
         compared = cli("compare", "latest", "--json").document()
         assert [(ratio["cell_id"], ratio["baseline"]) for ratio in compared["ratios"]] == [
             ("stack=nginx-go", "stack=go")
