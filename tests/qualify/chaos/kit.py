@@ -242,7 +242,9 @@ def on_host(lab: Lab, host: str, script: str) -> str:
 
 def first_pid(lab: Lab, part: str) -> int:
     """Return the first process of a part of a lab: `switch`, `host/NAME`."""
-    return next(one.process.pid for one in find_init_processes(lab.folder.key) if one.part == part)
+    inits = (one.process for one in find_init_processes(lab.folder.key) if one.part == part)
+    # unshare(1), the parent, is outside of the namespaces that it made.
+    return next(each.pid for each in inits if Path(each.info["cmdline"][0]).name != "unshare")
 
 
 def link_command(lab: Lab, host: str, *, up: bool) -> list[str]:
