@@ -69,7 +69,9 @@ def test_a_load_reaches_the_server_in_the_protocol_and_is_measured(
     unanswered = 0 if tool in WAITING else load.in_flight  # at the end
     assert result.requests <= len(requests) <= result.requests + unanswered
     assert {each.protocol for each in requests} == {"HTTP/1.0" if tool == "ab" else NAMES[protocol]}
-    assert len({each.connection for each in requests}) == load.connections
+    # A worker of hey (Go's http.Transport) opens a connection, and takes another's where that is free first.
+    most = 2 * load.connections if tool == "hey" else load.connections
+    assert load.connections <= len({each.connection for each in requests}) <= most
     tls_versions, ciphers = ({getattr(each, name) for each in requests} for name in ("tls_version", "cipher"))
     assert tls_versions == {"TLSv1.3" if is_tls(protocol) else "-"}
     assert len(ciphers) == 1
