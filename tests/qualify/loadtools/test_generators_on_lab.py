@@ -253,6 +253,6 @@ def test_requests_that_a_tool_cannot_send_make_its_cell_unsupported_and_no_other
     plan = make_plan(read_experiment("quickstart", "smoke", settings), hosts)
     assert {str(cell.spec.levels["tool"]): cell.unsupported for cell in plan.cells} == {
         "wrk": None,
-        "ab": "ab sends one request, not 2 (wrk, siege, vegeta, openloop, k6 can)",
+        "ab": "ab sends one request, not 2 (wrk, vegeta, h2load, openloop, k6 can)",
     }
     assert {trial.cell_id for trial in plan.planned_trials} == {plan.cells[0].cell_id}
