@@ -46,7 +46,8 @@ MAX_NAMED_CLASSES = 3
 EXPLAINED = (RPS, CAPACITY, CPU)
 """Metrics whose ratios have components."""
 WHY_UNKNOWN = "Why is not known: the CPU time of the servers was not measured. `benchkit versus` with their command lines measures it."
-_MAX_REASONS = 1
+MAX_WORDS = 20
+"""Words of the one reason that an answer states; the report has all reasons."""
 _NEARLY_SAME = 0.2
 """Largest difference that an interval may include where two sides are called the same within it."""
 _SMALL, _LARGE = 0.1, 10.0
@@ -79,8 +80,16 @@ class Answer(Frozen):
         return "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
 
     def _listed_reasons(self) -> str:
-        shown, more = self.reasons[:_MAX_REASONS], len(self.reasons) - _MAX_REASONS
-        return "; ".join((*shown, *([f"and {units.counted(more, 'more reason')}"] if more > 0 else [])))
+        first, *others = self.reasons
+        more = [f"and {units.counted(len(others), 'more reason')}"] if others else []
+        return "; ".join((_in_brief(first), *more))
+
+
+def _in_brief(reason: str) -> str:
+    """Return the first clauses of a reason, as many as have `MAX_WORDS` words together, and one at least."""
+    clauses = reason.split("; ")
+    fits = [count for count in range(1, len(clauses) + 1) if len("; ".join(clauses[:count]).split()) <= MAX_WORDS]
+    return "; ".join(clauses[: max(fits, default=1)])
 
 
 def write_answer(
