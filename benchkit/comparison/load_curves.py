@@ -12,16 +12,19 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.comparison.cell_labels import cell_views
-from benchkit.comparison.ratios import Ratio, measured_value
+from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.judge.load_curve import LoadCurve, load_curve
 from benchkit.models.base import Frozen
 from benchkit.models.design import stack_of
-from benchkit.models.metrics import P50, P99, P999
+from benchkit.models.metrics import P50, P99, P999, PERCENTILES
 from benchkit.models.rows import LoadCurveRow
-from benchkit.models.thresholds import thresholds_of
+from benchkit.models.thresholds import Thresholds, thresholds_of
+from benchkit.stats.samples import excluded_ids
 
 HELD_METRICS = (P50, P99, P999)
+SAMPLES_BEYOND = float(Thresholds().samples_beyond)
+"""Requests that must lie beyond a percentile: the threshold of the check `too-few-samples`."""
 
 
 class CellCurve(Frozen):
@@ -115,17 +118,34 @@ def _point(row: Mapping[str, Any]) -> LoadCurveRow:
 
 
 def held_rate(held: RunData, ratios: Sequence[Ratio]) -> HeldRate:
-    """Return the phase at a held rate, from its trials (`RunData.held`) and their ratios in `HELD_METRICS`."""
+    """Return the phase at a held rate, from its trials (`RunData.held`) and their ratios in `HELD_METRICS`.
+
+    Percentiles are of all requests of a cell's usable trials together: one trial may have too few for a p99.
+    """
+    buckets = held.rows("latency")
     servers = []
     for view in cell_views(held.manifest):
         if view.unsupported is None:
-            values = [
-                measured_value(held.trials, name, view.cell_id, held.exclusions, held.alpha) for name in HELD_METRICS
-            ]
-            p50, p99, p999 = (None if value.is_unusable else value.ratio for value in values)
+            of_cell = held.trials.loc[held.trials["cell_id"] == view.cell_id, "trial_id"]
+            usable = set(of_cell) - excluded_ids(held.exclusions, P50)
+            p50, p99, p999 = _percentiles(buckets, usable)
             servers.append(HeldLatency(cell_id=view.cell_id, label=view.label, p50_s=p50, p99_s=p99, p999_s=p999))
     rate = float(held.trials["rate_requested"].astype("float64").median())
     return HeldRate(rate=rate, servers=tuple(servers), ratios=tuple(each for each in ratios if not each.control))
+
+
+def _percentiles(buckets: pd.DataFrame, trials: set[str]) -> list[float | None]:
+    """Return the percentiles of `HELD_METRICS` of trials together; None where too few requests are beyond one."""
+    if buckets.empty:
+        return [None] * len(HELD_METRICS)
+    rows = buckets[buckets["trial_id"].isin(trials) & (buckets["series"] == "raw")].sort_values("low_s")
+    counts, total = rows["count"].cumsum(), int(rows["count"].sum())
+    found: list[float | None] = []
+    for name in HELD_METRICS:
+        share = PERCENTILES[name].percent / 100
+        is_known = total * (1 - share) >= SAMPLES_BEYOND
+        found.append(float(rows["high_s"][counts >= share * total].iloc[0]) if is_known else None)
+    return found
 
 
 def limit_clause(curves: Mapping[str, LoadCurve], cells: Sequence[str], names: Mapping[str, str]) -> str | None:
@@ -150,16 +170,17 @@ def held_sentences(held: HeldRate, pairs: Sequence[tuple[str, str]], names: Mapp
             continue
         tail = ""
         if cell.p99_s is not None and base.p99_s is not None:
-            times = f": {_times(p99)}" if p99 is not None and p99.ratio is not None else ""
-            tail = f" (p99 {units.seconds(cell.p99_s)} and {units.seconds(base.p99_s)}{times})"
+            times = _times(p99, cell.p99_s / base.p99_s)
+            tail = f" (p99 {units.seconds(cell.p99_s)} and {units.seconds(base.p99_s)}: {times})"
         yield (
             f"{at} {names[cell_id]} answered in {units.seconds(cell.p50_s)}, {names[baseline]} in "
             f"{units.seconds(base.p50_s)}{tail}."
         )
 
 
-def _times(ratio: Ratio) -> str:
-    text = f"{ratio.ratio:.2f}\N{MULTIPLICATION SIGN}"
-    if ratio.low is None or ratio.high is None:
-        return text
-    return f"{text}, {100 * ratio.confidence:.3g} % CI {ratio.low:.2f} to {ratio.high:.2f}"
+def _times(ratio: Ratio | None, of_all: float) -> str:
+    """Return the ratio of two percentiles, with its interval over blocks where each block has enough requests."""
+    if ratio is None or ratio.ratio is None or ratio.low is None or ratio.high is None:
+        return f"{of_all:.2f}\N{MULTIPLICATION SIGN}"
+    interval = f"{100 * ratio.confidence:.3g} % CI {ratio.low:.2f} to {ratio.high:.2f}"
+    return f"{ratio.ratio:.2f}\N{MULTIPLICATION SIGN}, {interval}"
