@@ -1,0 +1,73 @@
+"""What limits servers that wait, and how fast they answer at a held rate: kinds, slots, texts and fields, no rates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.cli.fixtures import CommandResult
+from tests.support.waiting_servers.servers import gunicorn, kit
+
+Cli = Callable[..., CommandResult]
+POINT = {"connections", "rps", "latency_p50_s", "latency_p99_s", "server_cpu", "generator_cpu", "refused", "failed"}
+SHORT = ("--duration", 12)
+
+
+def curves(cli: Cli, *arguments: object) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the load curves of a comparison, and its document."""
+    done = cli("versus", *map(str, (*arguments, *SHORT, "--json", "-q")))
+    assert done.out, done.err
+    document = done.document()
+    return document["load_curves"], document
+
+
+def require_slots(curve: dict[str, Any], true: int) -> None:
+    """Check that a curve names this number of requests at a time, with an interval around it."""
+    limit = curve["limit"]
+    assert limit["kind"] == "slots", limit
+    assert limit["slots_low"] <= true <= limit["slots_high"], limit
+    assert re.search(rf"\b{true} at a time", limit["sentence"]), limit
+
+
+def test_pools_are_named_and_answer_at_an_equal_held_rate(cli: Cli, waiting_server: Path) -> None:
+    commands = kit(waiting_server, "pool 4 10"), kit(waiting_server, "pool 4 20")
+    found, document = curves(cli, *commands, "--names", "fast,slow")
+    assert [curve["label"] for curve in found] == ["fast", "slow"]
+    for curve in found:
+        require_slots(curve, 4)
+        assert set(curve["points"][0]) >= POINT
+        connections = [point["connections"] for point in curve["points"]]
+        assert connections == [2**i for i in range(len(connections))]
+        assert curve["knee"] in connections
+        assert curve["rps_low"] <= curve["rps"] <= curve["rps_high"]
+    assert 0.01 <= found[0]["answer_s"] < 0.02 <= found[1]["answer_s"]
+    held = document["held"]
+    assert held["rate"] < found[1]["rps"], "what the slower one carries"
+    fast, slow = held["servers"]
+    for server, wait_s in ((fast, 0.01), (slow, 0.02)):
+        assert server["p50_s"] is None or server["p50_s"] >= wait_s, "null where other work disturbed all trials"
+        assert {"p99_s", "p999_s"} <= set(server)
+    assert {"latency_p50_s", "latency_p99_s"} <= {ratio["metric"] for ratio in held["ratios"]}
+
+
+def test_lock_and_workers_of_gunicorn_are_counted(cli: Cli, waiting_server: Path) -> None:
+    found, _ = curves(cli, kit(waiting_server, "lock 7"), gunicorn(2, 50), "--names", "lock,workers")
+    for curve, slots in zip(found, (1, 2), strict=True):
+        require_slots(curve, slots)
+
+
+def test_server_that_any_number_may_wait_in_has_no_limit_within_reach(cli: Cli, waiting_server: Path) -> None:
+    (curve,), document = curves(cli, kit(waiting_server, "sleep 150"))
+    assert curve["limit"]["kind"] == "not reached"
+    assert "not reach" in curve["limit"]["sentence"]
+    assert curve["limit"]["slots"] is None
+    assert document["status"] == "done", "it is a note to the rate, and excludes nothing"
+
+
+def test_rate_limiter_is_named_where_it_refuses(cli: Cli, waiting_server: Path) -> None:
+    (curve,), _ = curves(cli, kit(waiting_server, "refuse 200"))
+    assert curve["limit"]["kind"] == "rate"
+    assert "rate limit" in curve["limit"]["sentence"]
+    assert max(point["refused"] for point in curve["points"]) > 0.5
