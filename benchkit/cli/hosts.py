@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from benchkit.models.facts import RecordedFacts
 
 HOW = {"undone": "restored", "rebooted": "undone by a reboot of the host"}
-"""How a change was undone, in words."""
+"""Words for the ways in which a change was undone."""
 
 app = typer.Typer(help="Hosts: facts, missing programs, leftovers of abandoned runs.", no_args_is_help=True)
 

@@ -1,4 +1,4 @@
-"""Why servers that wait differ: the time of an answer without load, the CPU time in it, slots, and traced waits."""
+"""Reasons why servers that wait differ: time and CPU time of an answer without load, slots, and traced waits."""
 
 from __future__ import annotations
 

@@ -44,11 +44,11 @@ window of half a second at 1,000/s is exact to 0.2 %. A lock falls into it by ch
 decade, each with 2 · 0.003 of its logarithm of 2.3)."""
 
 LimitKind = Literal["cpu", "slots", "rate", "not reached", "load tool", "link", "unknown"]
-"""What limits a rate. `slots`: a fixed number of requests at a time, as with a pool, a lock or workers."""
+"""Kind of the limit of a rate. `slots`: a fixed number of requests at a time, as with a pool, a lock or workers."""
 
 
 class CurveLimit(Frozen):
-    """What limits the rate of a server; `slots` is how many requests it serves at a time, with a 95 % interval."""
+    """The limit of a server's rate; `slots` are the requests that it serves at a time, with a 95 % interval."""
 
     kind: LimitKind
     clause: str

@@ -60,8 +60,8 @@ class RequestSupport:
     """The requests that a tool can send."""
 
     mix: Literal["drawn", "in turn"] | None = None
-    """How it sends several: each drawn at random by its weight, or those of the list `request_cycle` one after the
-    other. None: it sends one request."""
+    """Order in which it sends several: each drawn at random by its weight, or those of the list `request_cycle` one
+    after the other. None: it sends one request."""
     follows_order: bool = False
     """True: it sends the requests of traffic in the order of its log. False: by their weights."""
     own_headers: tuple[str, ...] = ()

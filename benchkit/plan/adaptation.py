@@ -30,7 +30,7 @@ LATEST_RESTART = 0.5
 
 @dataclass(frozen=True)
 class Observed:
-    """What a run has shown of the load of a comparison: its load curves, and later its first block."""
+    """Observations of the load of a comparison in its run: of its load curves, and later of its first block."""
 
     records: Sequence[TrialRecord]
     thresholds: Thresholds

@@ -17,16 +17,13 @@ from benchkit.models.facts import RecordedFacts
 from benchkit.models.load import Load
 from benchkit.models.run import BuildRecord, CellRecord, PassKind
 from benchkit.scenario.experiment import Cell, Experiment
-from benchkit.scenario.trial_order import PlannedTrial, is_of_pass, slice_count
+from benchkit.scenario.trial_order import CURVE_S, PlannedTrial, is_of_pass, slice_count
 from benchkit.services.builds import Build, builds_of, list_builds
 from benchkit.services.controller_files import content_sha256
 from benchkit.services.images import LocalImage
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import Service
 
-CURVE_S = 6.0
-"""Time of a load curve, for the estimate of a run's duration: about eight points of half a second, and as much between
-them."""
 OVERHEAD_S = 0.5
 """Time to start, probe and stop services, for the estimate of a run's duration; measured by `make bench`."""
 

@@ -74,7 +74,8 @@ class FoundLoads:
         if row.capacity_rps is not None:
             self._capacities[row.cell_id] = row
         elif row.rps and row.connections:
-            self._curves[row.cell_id] = _Knee(row.connections, row.rps)
+            refused = (row.non_2xx or 0) / row.requests if row.requests else 0.0
+            self._curves[row.cell_id] = _Knee(row.connections, row.rps * (1 - refused))
 
     def cell_of(self, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, tuple[str, ...]]:
         """Return the cell of a trial with its connections and target rate, and notes on what the run found.

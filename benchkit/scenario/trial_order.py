@@ -19,6 +19,8 @@ from benchkit.models.design import Design, compared_cell, controlled, is_held, i
 from benchkit.models.load import Load
 from benchkit.models.run import PassKind, TrialKind
 
+CURVE_S = 6.0
+"""Time of a load curve, for estimates: about eight points of half a second, and as much between them."""
 MIN_PROFILE_S = 2.0
 """Shortest time for a profile within a window: Go's profiler takes whole seconds, and has to end before the load
 does."""

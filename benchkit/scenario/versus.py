@@ -24,6 +24,7 @@ from benchkit.models.load import Load
 from benchkit.models.request import Request
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.server_arguments import command_words, image_of, is_url, split_url
+from benchkit.scenario.trial_order import CURVE_S
 from benchkit.services.container import CONTAINER
 from benchkit.services.external import EXTERNAL
 from benchkit.services.images import find_image
@@ -46,8 +47,6 @@ WARM_UP_SHARE = 0.25
 CAPACITY_WARM_UP_S = 0.5
 OVERHEAD_S = 0.5
 """Time of a trial without load, as in `benchkit.plan.model`."""
-CURVE_S = 6.0
-"""Estimated time of a load curve: about eight points of half a second, and as much between them."""
 HELD_SHARE = 0.5
 """Held rate of the second phase, as a share of what the slowest server carries: at half of its capacity a server of any
 kind answers at once, or its queue is its own (M/M/1: as long as the work itself)."""

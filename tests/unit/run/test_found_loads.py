@@ -112,6 +112,12 @@ def test_a_cell_that_reaches_no_limit_has_no_more_connections_than_its_curve() -
     assert found.load.connections == 1024
 
 
+def test_refused_answers_are_not_carried() -> None:
+    limited = replace(full_speed("stack=go", 4000.0), requests=2000, non_2xx=1500)
+    cell, _ = FoundLoads([limited]).cell_of(TRIAL, plan())
+    assert cell.load.rate == 500
+
+
 def test_no_rate_is_invented() -> None:
     with pytest.raises(InputError, match="no cell has answered at full speed"):
         FoundLoads([full_speed("stack=go", None)]).cell_of(TRIAL, plan())

@@ -17,8 +17,8 @@ from benchkit.models.request import Request, SecretValue
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import experiment_of_options
 from benchkit.scenario.server_arguments import is_on_this_machine, request_path, server_names
+from benchkit.scenario.trial_order import CURVE_S
 from benchkit.scenario.versus import (
-    CURVE_S,
     MIN_BLOCKS,
     OVERHEAD_S,
     SLICE_S,
