@@ -40,11 +40,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "CPU time of the servers": SERVER_CPU,
     }
 )
-"""Names of metrics that findings affect together, the largest group first."""
+"""Groups of metrics that findings affect together, by name, the largest first."""
 
 
 def describe_metrics(metrics: Iterable[str]) -> str:
-    """Return the names of metrics, groups of them by one name."""
+    """Return the titles of metrics; a complete group has one name."""
     rest, names = dict.fromkeys(metrics), []
     for name, group in GROUPS.items():
         if rest.keys() >= set(group):
@@ -54,7 +54,7 @@ def describe_metrics(metrics: Iterable[str]) -> str:
 
 
 class Finding(Frozen):
-    """One problem of a trial, and the metrics that it affects: those named, and no others."""
+    """A problem of a trial, and the metrics that it affects."""
 
     severity: Severity
     metrics: tuple[str, ...]
@@ -75,7 +75,7 @@ class Finding(Frozen):
 
 
 class SkippedCheck(Frozen):
-    """A check that could not be made, and the evidence that it lacked: a clause."""
+    """A check that could not be made; `why` is a clause that names the missing evidence."""
 
     why: str
 
@@ -89,14 +89,14 @@ RunCheckResult = Mapping[str, CheckResult]
 
 @dataclass(frozen=True)
 class Check:
-    """One way in which a measurement can be wrong, and the functions that detect it."""
+    """A way in which a measurement can be wrong, and the functions that detect it."""
 
     code: str
     because: str
     """Clause that completes "The number is wrong because …"."""
     of_trial: Callable[[Evidence, Thresholds], CheckResult] | None = field(default=None, repr=False)
-    """Detection within a single trial; None: by comparison alone."""
+    """Detection within a single trial; None: only trials compared with each other show it."""
     reads: Literal["load", "hosts", "servers"] = "load"
-    """Evidence that it needs beyond the load's: of all hosts, or of the servers' hosts alone."""
+    """Evidence that it needs: of the load alone, of all hosts too, or of the servers' hosts too."""
     of_run: Callable[[RunEvidence, Thresholds], RunCheckResult] | None = field(default=None, repr=False)
-    """Detection by comparison of all trials of a run; None: there is none."""
+    """Detection by comparing all trials of a run; None: a single trial shows it."""

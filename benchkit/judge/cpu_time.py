@@ -1,4 +1,4 @@
-"""CPU time of a trial: what its processes used and could use, how busy and how fast their cores were."""
+"""CPU time of a trial: used by its processes and available to them; load and speed of their cores."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from benchkit.models.telemetry import AGENT_SERVICE, is_neighbour
 from benchkit.models.trial import GeneratorRecord, ServiceRecord
 
 NOT_BUSY = ("cpu_idle_s_total", "cpu_iowait_s_total", "cpu_steal_s_total")
-"""Time in which a core did not work for its machine. Kernels measure it (NO_HZ), while most only sample busy time at
-their ticks (Documentation/admin-guide/cpu-load.rst of Linux): elapsed time less this is exact."""
+"""Counters of the time in which a core did no work for this machine. Kernels measure this time (NO_HZ), but most only
+sample busy time at ticks (Documentation/admin-guide/cpu-load.rst of Linux). So busy time is elapsed time less this."""
 INTERRUPTS = ("cpu_irq_s_total", "cpu_softirq_s_total")
-"""Time of the kernel for devices and networks, attributed to no process or to the running one."""
+"""Counters of the kernel's time for devices and networks, which it charges to no process or to the running one."""
 STOLEN = ("cpu_steal_s_total",)
 MIN_LOOP_SAMPLES = 3
 """Samples of the speed of cores within a window that a mean needs."""
@@ -60,8 +60,8 @@ def quota_of(evidence: Evidence, host: str) -> float | None:
 def cores_busy(evidence: Evidence, host: str, cpus: Collection[int]) -> float | None:
     """Return the CPU seconds per second that these cores were busy; None unless all of them were sampled.
 
-    Kernels state times in hundredths of a second, so the figure for an idle core may be slightly negative. Only the sum
-    is kept from that.
+    Kernels state times in hundredths of a second, so the time of an idle core may be slightly negative; the sum never
+    is.
     """
     busy = 0.0
     for cpu in cpus:
@@ -84,7 +84,7 @@ def cores_spent(evidence: Evidence, host: str, cpus: Collection[int], metrics: t
 
 
 def cpu_usage(evidence: Evidence) -> Sequence[CpuUsage] | None:
-    """Return the CPU usage of all processes of the trial, and of benchkit's; None if a service's is unknown."""
+    """Return the CPU usage of all processes of the trial and of benchkit; None if that of a service is unknown."""
     record, window_s = evidence.record, evidence.window_s
     usages: list[CpuUsage] = []
     for service in record.services:
@@ -96,7 +96,7 @@ def cpu_usage(evidence: Evidence) -> Sequence[CpuUsage] | None:
     usages += [
         CpuUsage(each.host, evidence.facts_of(each.host).cpus, each.cpu_s / window_s, bound=False)
         for each in record.profiles
-        if each.cpu_s is not None  # it records only within the window
+        if each.cpu_s is not None  # a profiler runs only within the window
     ]
     usages += [
         CpuUsage(host, evidence.facts_of(host).cpus, rate, bound=False)
@@ -124,21 +124,16 @@ def machine_of(evidence: Evidence, host: str) -> str:
     return evidence.facts_of(host).boot_id or host
 
 
-def trial_cpus(evidence: Evidence, host: str) -> set[int]:
-    """Return the CPUs of the host that the trial's processes may use."""
-    services = {cpu for each in evidence.record.services if each.host == host for cpu in each.cpus}
-    return services | evidence.generator_cpus(host)
-
-
 def host_stolen_share(evidence: Evidence, host: str) -> float | None:
     """Return the share of time in which the trial's cores had work but another machine ran; None if unknown."""
-    cpus = trial_cpus(evidence, host)
+    of_services = {cpu for each in evidence.record.services if each.host == host for cpu in each.cpus}
+    cpus = of_services | evidence.generator_cpus(host)
     stolen = cores_spent(evidence, host, cpus, STOLEN)
     return None if stolen is None else max(0.0, stolen) / len(cpus)
 
 
 def stolen_share(evidence: Evidence) -> float | None:
-    """Return the share of CPU time that the hypervisor withheld, of the host with most of it; None if unknown."""
+    """Return the share of CPU time that the hypervisor withheld, on the worst host; None if unknown."""
     shares = (host_stolen_share(evidence, host) for host in evidence.hosts)
     return max((share for share in shares if share is not None), default=None)
 
@@ -156,7 +151,7 @@ def quota_withheld(evidence: Evidence, host: str) -> float | None:
 
 
 def withheld_share(evidence: Evidence) -> float | None:
-    """Return the share of the window in which a quota withheld CPU time, of the host with most; None if unknown."""
+    """Return the share of the window in which a quota withheld CPU time, on the worst host; None if unknown."""
     shares = (quota_withheld(evidence, host) for host in evidence.hosts)
     return max((share for share in shares if share is not None), default=None)
 
@@ -170,5 +165,5 @@ def server_loop_s(evidence: Evidence) -> float | None:
     for host, cpu in {(each.host, cpu) for each in evidence.record.services for cpu in each.cpus}:
         series = evidence.telemetry.instance("cpu_loop_s", host, str(cpu))
         if series is not None:
-            samples += [each for each in series.in_window(evidence.window_s) if each > 0]  # zero: an error of the clock
+            samples += [each for each in series.in_window(evidence.window_s) if each > 0]  # 0 is an error of the clock
     return harmonic_mean(samples) if len(samples) >= MIN_LOOP_SAMPLES else None

@@ -1,7 +1,7 @@
 """Evidence that checks read: everything stored about one trial, its telemetry, and the tables of a whole run.
 
-A trial has a few samples of each of many series, and checks read only some of the series. Each is built on first use,
-from plain lists, which are faster than arrays for so few samples.
+Checks read only some of the many series of a trial, so each is built at its first use. Series are plain lists, which
+are faster than arrays for a few samples.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 MIN_COVERAGE = 0.5
 """Share of the window that samples must cover for a rate to stand for the whole window."""
 NEAR_S, NEAR_SHARE = 0.05, 0.1
-"""Hosts are sampled just before and just after the window, when there is no load. Samples this close to its ends, in
-seconds plus a share of its length, count as samples at its ends."""
+"""Largest distance of a sample from an end of the window at which it counts as taken there: seconds, plus a share of
+the window. Hosts are sampled just before and just after the window, when there is no load."""
 ALWAYS_SAMPLED = ("load1", "context_switches_total", "cpu_idle_s_total")
 """Metrics that every host reports in every sample."""
 _COLUMNS = ("host", "service", "instance", "t_s", "value")
@@ -45,7 +45,7 @@ class CounterIncrease(NamedTuple):
     elapsed_s: float
     """Time between the two samples, by the clock."""
     covered_s: float
-    """The part of it within the window; less where samples lie outside."""
+    """The part of that time within the window."""
 
 
 class MetricSeries(NamedTuple):
@@ -95,7 +95,7 @@ class MetricSeries(NamedTuple):
         return self.values[max(last, first)] - self.values[first]
 
     def in_window(self, window_s: float) -> Sequence[float]:
-        """Return the values sampled within the window: samples outside of it say nothing about a state within."""
+        """Return the values sampled within the window."""
         return self.values[bisect_left(self.t_s, 0) : bisect_right(self.t_s, window_s)]
 
     def maximum(self, window_s: float) -> float | None:
@@ -145,7 +145,7 @@ class TrialTelemetry:
         return self._rows.keys()
 
     def sample_times(self, host: str) -> Sequence[float]:
-        """Return the times at which the host was sampled; none if it was not."""
+        """Return the times at which the host was sampled."""
         return next((each.t_s for metric in ALWAYS_SAMPLED for each in self.series(metric, host)), ())
 
     def _build(self, metric: str) -> list[MetricSeries]:
@@ -212,7 +212,7 @@ class Evidence:
         """Severity of a disturbance from outside, which is independent of the cell under load.
 
         In a random order it is noise, which the interval of a ratio includes. It invalidates a trial where the order is
-        not random, or where a value is judged by itself, as against the objective of a capacity.
+        not random, or where a single value is judged, as in the search for a capacity.
         """
         searches = self.record.capacity is not None or self.record.kind in SEARCH_KINDS
         return "invalid" if searches or design_of(self.scenario) == "sequential" else "suspect"
@@ -245,9 +245,9 @@ class Evidence:
 
     @cached_property
     def shares_unwatched_server(self) -> bool:
-        """True if the load goes to a server on the machine of a load host that the trial did not start.
+        """True if the trial did not start its server, which runs on the machine of a load host.
 
-        Its CPU time there cannot be separated from other programs'.
+        The CPU time of such a server cannot be separated from that of other programs.
         """
         if not self.record.external:
             return False
@@ -262,7 +262,7 @@ class Evidence:
         return self.facts.get(host) or RecordedFacts()
 
     def watch(self, host: str) -> WatchRecord | None:
-        """Return how the host was sampled; None: it was not."""
+        """Return the record of the host's sampling; None: it was not sampled."""
         return next((each for each in self.record.watched if each.host == host), None)
 
     def number(self, column: str) -> float | None:

@@ -2,7 +2,7 @@
 
 In a closed loop each of N connections has one request at a time, so that N = X · R: N connections give a rate X at a
 response time R (Little, A proof for the queuing formula L = λW, Operations Research 9, 1961). Below the knee R is the
-time of an answer without load, and X grows with N. Above it X stays, and R grows.
+time of an answer without load, and X grows with N. Above the knee X is constant, and R grows.
 """
 
 from __future__ import annotations
@@ -13,35 +13,36 @@ from statistics import fmean, median, variance
 from typing import Literal
 
 from pydantic import computed_field
-from scipy import special
 
 from benchkit import units
 from benchkit.models.base import Frozen
 from benchkit.models.rows import LoadCurveRow
 from benchkit.models.thresholds import Thresholds
+from benchkit.stats.inference import ALPHA, t_quantile
 
 GROWTH = 1.05
-"""Factor below which a doubling of connections adds nothing: the rate is flat."""
+"""Growth of the rate by a doubling of connections, below which the rate is flat."""
 FLAT_POINTS = 2
-"""Doublings in a row that must add nothing: a disturbance of half a second can hide one that does."""
+"""Doublings in a row without growth that show a flat rate: a disturbance can hide the growth of one."""
 MOST_CONNECTIONS = 1024
 LONGEST_P50_S = 1.0
-"""Median from which on no connections are added."""
+"""Median latency at which a curve ends."""
 MOST_FAILED = 0.01
-"""Share of failed requests from which on no connections are added."""
+"""Share of failed requests above which a curve ends."""
 REFUSED = 0.01
-"""Share of refused answers that shows a rate limiter: a few errors have other causes."""
+"""Share of refused requests that shows a rate limiter: a few have other causes."""
 LEAST_SLOTS = 0.9
-"""Requests at a time below which no pool can be the limit, as it serves at least one."""
+"""Slots below which a pool cannot be the limit: it serves at least one request at a time."""
 WHOLE_WITHIN = 0.05
-"""Relative distance from a whole number of slots within which it is stated: the load tool's own time between two
-requests adds some per cent to answers of a few milliseconds."""
+"""Relative distance up to which slots are rounded to a whole number: between two requests the load tool needs some per
+cent of the time of a short answer."""
 MOST_UNSURE = 1.25
-"""Ratio of the end of its interval to a number of slots up to which the number is stated."""
+"""Upper end of the interval over the number of slots, above which the number is not stated."""
 ROUND_WITHIN = 0.003
-"""Relative distance from a rate of one digit, as 2,000/s, within which it is taken for a configured one: the count of a
-window of half a second at 1,000/s is exact to 0.2 %. A lock falls into it by chance in 2.3 % of cases (nine rates in a
-decade, each with 2 · 0.003 of its logarithm of 2.3)."""
+"""Relative distance up to which a rate is taken for a round one that was configured, such as 2,000/s.
+
+A count over half a second at 1,000/s is exact to 0.2 %. The rate of a lock is round by chance in 2.3 % of cases: nine
+rates of one digit in a decade, each with 2 · 0.003 of the decade's logarithm, 2.3."""
 
 LimitKind = Literal["cpu", "slots", "rate", "not reached", "load tool", "link", "unknown"]
 """Kind of the limit of a rate. `slots`: a fixed number of requests at a time, as with a pool, a lock or workers."""
@@ -52,7 +53,7 @@ class CurveLimit(Frozen):
 
     kind: LimitKind
     clause: str
-    """Predicate of a sentence, as `serves 8 at a time`."""
+    """Predicate of a sentence, such as `serves 8 requests at a time`."""
     evidence: str = ""
     slots: float | None = None
     slots_low: float | None = None
@@ -61,15 +62,15 @@ class CurveLimit(Frozen):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def sentence(self) -> str:
-        """The clause with its figures, about `it`."""
+        """The clause and its evidence, with `it` as the subject."""
         return f"it {self.clause}{f' ({self.evidence})' if self.evidence else ''}"
 
 
 class LoadCurve(Frozen):
     """The load curve of a cell: `knee` is the fewest connections from which a doubling adds less than 5 % (`GROWTH`).
 
-    Without a knee it is the most connections that were tried. `rps` is the rate that the server carries, with a 95 %
-    interval where it was measured more than once; `answer_s` the time of an answer without load.
+    While the rate grows, it is the number of connections with the highest rate. `rps` is the rate that the server
+    carries, with a 95 % interval from two flat points on. `answer_s` is the time of an answer without load.
     """
 
     points: tuple[LoadCurveRow, ...]
@@ -82,17 +83,15 @@ class LoadCurve(Frozen):
 
     @property
     def sentence(self) -> str:
-        """The curve in words: rate, limit, and the time of an answer."""
+        """Rate, time of an answer and limit, as a predicate."""
         answer = "" if self.answer_s is None else f", and answers in {units.seconds(self.answer_s)} without load"
         return f"carries {units.requests_per_s(self.rps)}{answer}; {self.limit.sentence}"
 
 
-def is_over(points: Sequence[LoadCurveRow]) -> bool:
-    """Return True where more connections would tell nothing: the rate is flat, answers are slow, or requests fail."""
-    last = points[-1]
-    if (last.latency_p50_s or 0.0) >= LONGEST_P50_S or (last.failed or 0.0) > MOST_FAILED:
-        return True
-    return _knee_place(points) is not None
+def is_complete(points: Sequence[LoadCurveRow]) -> bool:
+    """Return True where a curve needs no more connections: the rate is flat, answers are slow, or requests fail."""
+    is_slow, is_failing = (points[-1].latency_p50_s or 0.0) >= LONGEST_P50_S, (points[-1].failed or 0.0) > MOST_FAILED
+    return is_slow or is_failing or _knee_place(points) is not None
 
 
 def load_curve(rows: Iterable[LoadCurveRow], thresholds: Thresholds) -> LoadCurve:
@@ -100,8 +99,7 @@ def load_curve(rows: Iterable[LoadCurveRow], thresholds: Thresholds) -> LoadCurv
     points = sorted(rows, key=lambda point: point.connections)
     if not any(point.rps for point in points):
         raise ValueError("no request was answered")
-    place = _knee_place(points)
-    knee = knee_of(points)
+    place, knee = _knee_place(points), knee_of(points)
     flat = [_best(points)] if place is None else points[place + 1 :]
     before = [point for point in points if point.connections <= max(1, knee // 2) and point.rps]
     rps, low, high = _mean_rate(flat)
@@ -129,7 +127,7 @@ def _best(points: Sequence[LoadCurveRow]) -> LoadCurveRow:
 
 
 def _knee_place(points: Sequence[LoadCurveRow]) -> int | None:
-    """Return the place of the first point after which the rate is flat; None: it still grows."""
+    """Return the index of the first point after which the rate is flat; None: it still grows."""
     rates = [point.rps for point in points]
     for place in range(len(rates) - FLAT_POINTS):
         after = rates[place + 1 : place + 1 + FLAT_POINTS]
@@ -143,40 +141,40 @@ def _mean_rate(flat: Sequence[LoadCurveRow]) -> tuple[float, float | None, float
     mean = fmean(logs)
     if len(logs) < FLAT_POINTS:
         return math.exp(mean), None, None
-    reach = _t(len(logs) - 1) * math.sqrt(variance(logs) / len(logs))
+    reach = t_quantile(1 - ALPHA, len(logs) - 1) * math.sqrt(variance(logs) / len(logs))
     return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
 
 
 def _limit(
     flat: Sequence[LoadCurveRow], before: Sequence[LoadCurveRow], thresholds: Thresholds, *, is_flat: bool
 ) -> CurveLimit:
-    def use(name: str) -> float:
-        known = [value for point in flat if (value := getattr(point, name)) is not None]
+    def typical(column: str) -> float:
+        known = [value for point in flat if (value := getattr(point, column)) is not None]
         return median(known) if known else 0.0
 
     full: tuple[tuple[LimitKind, str, float, str, str], ...] = (
         ("load tool", "generator_cpu", thresholds.generator_cpu, "is limited by the load tool", "of its CPU"),
         ("link", "link", thresholds.link, "is limited by the network", "of the link"),
-        ("rate", "refused", REFUSED, "is limited by a rate limiter", "of the answers refuse"),
+        ("rate", "refused", REFUSED, "is limited by a rate limiter", "of the requests are refused"),
     )
-    for kind, name, least, clause, what in full:
-        if use(name) >= least:
-            return CurveLimit(kind=kind, clause=clause, evidence=f"{units.share(use(name))} {what}")
+    for kind, column, least, clause, what in full:
+        if typical(column) >= least:
+            return CurveLimit(kind=kind, clause=clause, evidence=f"{units.share(typical(column))} {what}")
     if not is_flat:
         most = units.counted(flat[-1].connections, "connection")
         return CurveLimit(kind="not reached", clause=f"does not reach its limit with {most}")
     if flat[-1].server_cores is None:
-        return CurveLimit(kind="unknown", clause="is not watched, so that its limit is not known")
-    return _limit_of_server(flat, before, use("server_cpu"), use("server_cores"), thresholds)
+        return CurveLimit(kind="unknown", clause="is not watched, so its limit is unknown")
+    return _limit_of_server(flat, before, typical("server_cpu"), typical("server_cores"), thresholds)
 
 
 def _limit_of_server(
     flat: Sequence[LoadCurveRow], before: Sequence[LoadCurveRow], share: float, cores: float, thresholds: Thresholds
 ) -> CurveLimit:
-    """Return the limit of a flat rate, from the share of its CPU time that the server uses, and the cores.
+    """Return what limits a flat rate, by the share of its CPU time that the server uses, and by the cores.
 
-    A server with few threads uses the cores of these, whatever it may use: as much CPU time as the requests that it
-    serves at a time, where each of them takes CPU time alone.
+    A server with fewer threads than cores cannot use all cores. Its threads are the limit if each request that it
+    serves at the same time keeps a core busy.
     """
     slots, low, high = _slots(flat, before)
     if share >= thresholds.server_cpu:
@@ -184,44 +182,34 @@ def _limit_of_server(
     if cores >= thresholds.server_cpu * max(1.0, slots):
         return CurveLimit(kind="cpu", clause="is limited by the CPU of its threads", evidence=f"{cores:.2f} cores used")
     if high is not None and high > MOST_UNSURE * slots:
-        clause = "is limited by something other than its CPU, which these points are too noisy to tell"
+        clause = "is limited by something other than its CPU, but the points are too noisy to say by what"
         return CurveLimit(kind="unknown", clause=clause)
     rate = math.exp(fmean(math.log(point.rps) for point in flat))
     if slots < LEAST_SLOTS or (round(slots) == 1 and _is_round(rate)):
         clause = f"is limited to {units.requests_per_s(rate)} by a rate limiter"
-        return CurveLimit(kind="rate", clause=clause, evidence="answers pause, and the CPU is free")
+        return CurveLimit(kind="rate", clause=clause, evidence="requests wait while the CPU is idle")
     whole = max(1, round(slots))
     reach = max(WHOLE_WITHIN * slots, 0.0 if high is None else high - slots)
-    at_a_time = f"{whole}" if abs(slots - whole) <= reach else f"{slots:.3g}"
+    requests = units.counted(whole, "request") if abs(slots - whole) <= reach else f"{slots:.3g} requests"
     interval = "" if low is None or high is None else f", 95 % CI {low:.3g} to {high:.3g}"
-    return CurveLimit(
-        kind="slots",
-        clause=f"serves {at_a_time} at a time",
-        evidence=f"{slots:.3g} by rate and time of an answer{interval}",
-        slots=slots,
-        slots_low=low,
-        slots_high=high,
-    )
+    clause, evidence = f"serves {requests} at a time", f"rate × response time = {slots:.3g}{interval}"
+    return CurveLimit(kind="slots", clause=clause, evidence=evidence, slots=slots, slots_low=low, slots_high=high)
 
 
 def _slots(flat: Sequence[LoadCurveRow], before: Sequence[LoadCurveRow]) -> tuple[float, float | None, float | None]:
-    """Return how many requests are served at a time, X · R: the flat rate times the time of an answer below the knee.
+    """Return the requests that are served at a time, X · R: the flat rate times the response time below the knee.
 
-    The 95 % interval is of Student's t, with the variance that both groups of points have in common.
+    The 95 % interval is Student's t, with the pooled variance of both groups of points.
     """
     rates, times = [math.log(each.rps) for each in flat], [math.log(each.connections / each.rps) for each in before]
     mean, freedom = fmean(rates) + fmean(times), len(rates) + len(times) - 2
     if freedom < 1:
         return math.exp(mean), None, None
     squares = sum((value - fmean(group)) ** 2 for group in (rates, times) for value in group)
-    reach = _t(freedom) * math.sqrt(squares / freedom * (1 / len(rates) + 1 / len(times)))
+    reach = t_quantile(1 - ALPHA, freedom) * math.sqrt(squares / freedom * (1 / len(rates) + 1 / len(times)))
     return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
 
 
 def _is_round(rate: float) -> bool:
     step = 10.0 ** math.floor(math.log10(rate))
     return abs(rate - round(rate / step) * step) <= ROUND_WITHIN * rate
-
-
-def _t(freedom: int) -> float:
-    return float(special.stdtrit(freedom, 0.975))

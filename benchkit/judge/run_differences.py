@@ -71,9 +71,9 @@ def host_differences(before: pd.DataFrame, after: pd.DataFrame) -> tuple[FactDif
 
 
 def machine_differences(before: Manifest, after: Manifest) -> tuple[FactDifference, ...]:
-    """Return how the machines of two runs differ, by role: other processors, another number of CPUs, memory or link.
+    """Return the differences between the machines of two runs, by role.
 
-    Such runs can be compared by their ratios alone, and so can imported runs, whose machines are not known.
+    Runs on different machines can only be compared by their ratios; so can imported runs, whose machines are unknown.
     """
     if before.is_imported or after.is_imported:
         known = ["not known" if run.is_imported else f"{len(run.hosts)} recorded" for run in (before, after)]
@@ -89,7 +89,7 @@ def machine_differences(before: Manifest, after: Manifest) -> tuple[FactDifferen
 
 
 def machine_facts(facts: RecordedFacts) -> dict[str, str]:
-    """Return what a machine is, as text by fact; memory in two digits, as kernels reserve some of it."""
+    """Return the hardware of a machine, as text by fact; memory in two digits, as kernels reserve some of it."""
     values = {
         "architecture": facts.machine,
         "processor": facts.cpu_model,
@@ -108,7 +108,7 @@ def memory_text(facts: RecordedFacts) -> str | None:
 
 
 def fact_differences(where: str, before: RecordedFacts, after: RecordedFacts) -> tuple[FactDifference, ...]:
-    """Return the relevant facts that differ between two readings of a host, each as in a manifest."""
+    """Return the relevant facts that differ between two readings of a host."""
     return tuple(text_differences(where, relevant_facts(before), relevant_facts(after)))
 
 
@@ -185,10 +185,10 @@ def _relevant(facts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _changed(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[FactDifference]:
-    """Return the facts that both runs have, and that differ: what one of them lacks is a difference of scenarios."""
-    return [
-        each for each in text_differences(where, before, after) if each.before is not None and each.after is not None
-    ]
+    """Return the facts of both runs that differ; a fact of one run alone is a difference of their scenarios."""
+    return text_differences(
+        where, *({fact: run[fact] for fact in before.keys() & after.keys()} for run in (before, after))
+    )
 
 
 def text_differences(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[FactDifference]:

@@ -1,8 +1,7 @@
 """Sliced blocks: the balance of a disturbance between their cells.
 
 The cells of a block share all of its seconds. A disturbance that takes CPU time from all of them alike does not change
-their ratio. Otherwise the ratio can change by the CPU time left to one cell, divided by the CPU time left to the
-others.
+their ratio. Any other can change it by up to the ratio of the CPU times left to them.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Balance(NamedTuple):
     log_ratio: float
     """Logarithm of the CPU time that it left to the trial, over the median of the others; 0 for a trial alone."""
     is_complete: bool
-    """True if the block has all cells; otherwise the others are not those of other blocks."""
+    """True if the block has all cells, as those blocks have that it is compared with."""
 
     @property
     def inequality(self) -> float:
@@ -38,7 +37,7 @@ class Balance(NamedTuple):
         return abs(self.log_ratio)
 
     def finding(self, seen: str, limit: str, advice: str, thresholds: Thresholds) -> Finding:
-        """Return the finding about CPU time that was taken from its cell: `seen` says by whom and how much."""
+        """Return the finding about CPU time that was taken from its cell; `seen` says by whom and how much."""
         return Finding(
             severity="suspect",
             metrics=ALL,
@@ -57,7 +56,7 @@ def sliced_trials(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def balances(trials: pd.DataFrame, column: str, log: Callable[[Reals], Reals]) -> Iterator[Balance]:
-    """Yield the balance of a column within sliced blocks; `log` gives the log of the CPU time that values left."""
+    """Yield the balance of a column within sliced blocks; `log` maps its values to logarithms of the CPU time left."""
     sliced = sliced_trials(trials)
     values: Reals = sliced[column].to_numpy(dtype=np.float64, na_value=np.nan)
     logs = log(values)
@@ -92,6 +91,6 @@ def neighbour_share(record: TrialRecord) -> float | None:
 
 
 def neighbour_inequality(shares: Iterable[float]) -> float:
-    """Return the largest difference of the logarithms of the CPU time that was left to the cells of a block."""
+    """Return the largest difference between the cells of a block in the logarithm of the CPU time left to them."""
     left = log_left(np.fromiter(shares, dtype=np.float64))
     return float(np.ptp(left)) if len(left) else 0.0

@@ -1,4 +1,4 @@
-"""Use of what can be the limit of a trial: load tool, servers, links, local ports; and its TLS handshakes."""
+"""Use of the resources that can limit a trial, those of load tool, servers and links; and its TLS handshakes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ from benchkit.models.telemetry import generator_service
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import GeneratorRecord
 
-STARVED = 0.1
-"""Least share of a core that an always runnable process gets beside nine others (sched-design-CFS.rst of Linux: equal
-shares). A process that uses less waits for something other than the CPU."""
 FRAME_OVERHEAD_BYTES = 24
 """Bytes of each packet on the wire of Ethernet that interfaces do not count: preamble 8, checksum 4, gap 12 (IEEE
 802.3, clause 3). With them, small packets fill a link that their bytes alone do not."""
@@ -36,7 +33,7 @@ class Use(NamedTuple):
 
     share: float
     text: str
-    """The same as a clause."""
+    """The share as a clause."""
 
 
 def generator_use(evidence: Evidence) -> Use | None:
@@ -53,9 +50,9 @@ def generator_use(evidence: Evidence) -> Use | None:
 
 
 def is_load_crowded(evidence: Evidence, thresholds: Thresholds) -> bool:
-    """Return True if other programs filled the cores of the load tool, which with its packets was not at its own limit.
+    """Return True if other programs filled the cores of the load tool, which did not fill them by itself.
 
-    False where the CPUs of a generator are not recorded.
+    Its packets count as its own. False where the CPUs of a generator are not recorded.
     """
     generators = evidence.record.generators
     if any(not each.cpus for each in generators):
@@ -93,9 +90,9 @@ def _process_use(evidence: Evidence, generator: GeneratorRecord) -> Iterator[Use
 
 
 def _load_host_use(evidence: Evidence, host: str) -> Iterator[Use]:
-    """Yield the use of a load host: of its cores by anyone, of its quota by the generators.
+    """Yield the use of a load host: of its cores by all programs, of its quota by the generators.
 
-    A server that the trial did not start may run on the cores of the load tool: nothing binds it to others.
+    A server that the trial did not start may run on the load tool's cores, so their use then says nothing.
     """
     busy = None if evidence.shares_unwatched_server else generator_cores_busy(evidence, host)
     if busy is not None:
@@ -131,10 +128,10 @@ def server_use(evidence: Evidence) -> Use | None:
 
 
 def _server_host_shares(evidence: Evidence, host: str, used: Mapping[str, float]) -> Iterator[float]:
-    """Yield the shares used by all services of a host: of their CPUs, of a common quota, with kernel time of the cores.
+    """Yield the shares used by all services of a host: of their CPUs, of a common quota, and of cores with interrupts.
 
-    Services of one role share its quota. Interrupts run on any core and under no quota. Kernels that also charge them
-    to processes count them twice, but not in the time that the cores were busy.
+    Services of one role share its quota. Interrupts run on any core and under no quota. Kernels that charge them to
+    processes count them twice; the busy time of the cores has them once.
     """
     services = [service for service in evidence.record.services if service.host == host]
     cpus = {cpu for service in services for cpu in service.cpus}
@@ -178,7 +175,7 @@ def link_use(evidence: Evidence) -> Use | None:
 
 
 def unknown_links(evidence: Evidence) -> str:
-    """Return the reason why the use of a host's link is unknown; empty if it is known."""
+    """Return the reason why the use of some link is unknown; empty if all are known."""
     watched = {each.host for each in evidence.telemetry.series("net_sent_bytes_total")}
     unwatched = [host for host in evidence.hosts if host not in watched]
     unrated = [host for host in evidence.hosts if host in watched and not any(_links(evidence, host))]
@@ -189,9 +186,10 @@ def unknown_links(evidence: Evidence) -> str:
 
 
 def _links(evidence: Evidence, host: str) -> Iterator[tuple[str, float, int]]:
-    """Yield interface, rate in bit/s, and bytes of each packet that the rate includes beside those counted.
+    """Yield each interface whose rate is known: name, rate in bit/s, and the overhead of a packet on the wire.
 
-    They are the interfaces with the cap of the inventory or lab, which counts bytes only, else the physical ones.
+    A cap by the inventory or lab holds for all interfaces and counts no overhead. Without a cap, only physical
+    interfaces have a rate that limits them.
     """
     facts = evidence.facts_of(host)
     if facts.link_bps is not None:
@@ -200,7 +198,7 @@ def _links(evidence: Evidence, host: str) -> Iterator[tuple[str, float, int]]:
                 yield str(each.instance), facts.link_bps, 0
         return
     for interface in facts.interfaces:
-        if interface.speed_bps and interface.virtual is False:  # a virtual one reports a rate that does not limit it
+        if interface.speed_bps and interface.virtual is False:
             yield interface.name, interface.speed_bps, FRAME_OVERHEAD_BYTES
 
 

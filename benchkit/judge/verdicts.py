@@ -88,10 +88,7 @@ def judge_trial(evidence: Evidence, thresholds: Thresholds) -> Judgement:
 
 
 def _result(check: Check, evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Run a check; without findings it counts as skipped where it needs a host that was not watched.
-
-    No host of a trial that ran elsewhere was watched.
-    """
+    """Run a check; without findings it counts as skipped where it needs a host that was not watched."""
     if evidence.record.imported is not None and check.reads != "load":
         return SkippedCheck(why="it was measured elsewhere: its hosts were not watched")
     unwatched = evidence.record.external if check.reads != "load" else ()
@@ -133,7 +130,7 @@ def _run_check(
 
 
 def exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
-    """Return the invalid trials, for the metrics that their findings name, and percentiles of too few requests.
+    """Return the exclusions of invalid trials, by the metrics that findings name, and of percentiles of few requests.
 
     Both tables hold rows of one run, as `benchkit.load` returns them. Trials without a verdict are not excluded.
     """
@@ -145,9 +142,10 @@ def exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest)
 def trials_so_far(
     rows: Sequence[TrialRow], manifest: Manifest, of_trials: Iterable[Exclusion]
 ) -> tuple[pd.DataFrame, tuple[Exclusion, ...]]:
-    """Return the trials of a run in progress, and their exclusions; checks on single trials gave `of_trials`.
+    """Return the trials of a run in progress, and their exclusions.
 
-    To these it adds exclusions by checks on all trials of the run, and percentiles of too few requests.
+    `of_trials` are the exclusions by checks on single trials. Those by checks on the run are added, and those of
+    percentiles of too few requests.
     """
     trials = arrow_table(TrialRow.TABLE, rows).to_pandas()
     of_run = exclusions_from_findings(judge_run(RunEvidence(manifest, trials, empty_frame("hosts"))).invalid)

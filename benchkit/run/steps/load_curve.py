@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchkit.errors import HostError, LoadToolError, ParseError
 from benchkit.judge.cpu_time import capacity
-from benchkit.judge.load_curve import MOST_CONNECTIONS, is_over, knee_of
+from benchkit.judge.load_curve import MOST_CONNECTIONS, is_complete, knee_of
 from benchkit.loadtools.generators.execution import (
     GeneratorRun,
     PlannedSlice,
@@ -35,16 +35,15 @@ from benchkit.services.placement import CpuQuota
 POINT_S, LONGEST_POINT_S = 0.5, 2.0
 """Bounds of the window of a point."""
 ANSWERS = 20
-"""Answers that each connection has time for in a window, up to `LONGEST_POINT_S`: the request that its end cuts off is
-then a twentieth of them at most."""
+"""Answers that each connection gets in a window, unless that would exceed `LONGEST_POINT_S`. The request that the end
+of the window interrupts is then at most a twentieth of them."""
 BITS = 8
 
 
 def measure_curve(block: Block) -> None:
-    """Measure the load curve of the only trial of a block. Its record has the window at the knee as its load.
+    """Measure the load curve of the only trial of a block, whose record then has the load at the knee.
 
-    Ends at the first number of connections that tells nothing new (`is_over`), or with which the load tool fails.
-    Raises LoadToolError where no request is answered.
+    Ends when the curve is complete, or when the load tool fails. Raises LoadToolError where no request is answered.
     """
     (trial,) = block.trials
     cells: dict[int, PlannedCell] = {}
@@ -67,7 +66,7 @@ def measure_curve(block: Block) -> None:
         point = _point(trial, cell, result, runs, used)
         cells[connections], runs_at[connections] = cell, runs
         points.append(point)
-        if is_over(points):
+        if is_complete(points):
             break
         window_s = min(LONGEST_POINT_S, max(POINT_S, ANSWERS * (point.latency_p50_s or 0.0)))
     if not any(point.rps for point in points):
@@ -75,7 +74,7 @@ def measure_curve(block: Block) -> None:
             raise LoadToolError(
                 f"no request of {trial.cell.load.tool} was answered",
                 where=trial.load_hosts[0].name,
-                why="one of benchkit's own was: perhaps the server closes connections without a header that says so",
+                why="a probe was answered: the server may close connections without a `Connection: close` header",
                 hint="use a tool that opens new ones: `tool: hey` in the load, or --tool hey",
             )
     knee = knee_of(points)
@@ -85,7 +84,7 @@ def measure_curve(block: Block) -> None:
 
 
 def _levels(trial: Trial) -> Iterator[int]:
-    """Yield numbers of connections from one for each generator, doubled up to what the load tool may open."""
+    """Yield numbers of connections: from one for each thread of a generator, doubled up to the limit of open files."""
     files = min(generator.nofile for generator in trial.cell.generators) - EXTRA_FILES
     connections = len(trial.cell.generators) * trial.cell.load.threads
     while connections <= min(MOST_CONNECTIONS, files * len(trial.cell.generators)):
@@ -94,7 +93,7 @@ def _levels(trial: Trial) -> Iterator[int]:
 
 
 def _cell_at(cell: PlannedCell, connections: int, window_s: float) -> PlannedCell:
-    """Return a cell with this many connections, as fast as possible, in windows that its tool can measure."""
+    """Return a cell with this number of connections at full speed, in a window that its tool can measure."""
     limits = get_tool(cell.load.tool).limits
     step_s, window_s = limits.duration_step_s or POINT_S, max(window_s, limits.least_s)
     window = {"duration_s": round(math.ceil(window_s / step_s) * step_s, 3), "request_count": None, "warmup_s": 0.0}
@@ -103,7 +102,7 @@ def _cell_at(cell: PlannedCell, connections: int, window_s: float) -> PlannedCel
 
 
 def _run(block: Block, cell: PlannedCell) -> list[GeneratorRun]:
-    """Run the load of a point, in a window that begins when all connections are open as far as its tool can."""
+    """Run the load of a point; its window begins when all connections are open, if its tool can wait for that."""
     name, window_s = f"curve{cell.load.connections}", cell.load.duration_s or POINT_S
     generators = tuple(each.as_slice(window_s, cell.pauses.lead_s) for each in cell.generators)
     slices = [PlannedSlice(name, name, generators)]
@@ -167,7 +166,7 @@ def _cpus(cpus: Sequence[int], parallelism: int | None, quota: CpuQuota | None) 
 
 
 def _generator_cpu(run: GeneratorRun) -> float:
-    """Return the share of the CPU time that a generator could use which it used, over its whole life."""
+    """Return the share of its available CPU time that a generator used, from its start to its end."""
     if run.ended is None:
         return 0.0
     threads = get_tool(run.generator.tool).threads(run.generator.load)

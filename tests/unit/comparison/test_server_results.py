@@ -58,7 +58,7 @@ CURVE = load_curve(
         (findings("generator-saturated"), "The load tool is the limit"),
         (findings("link-saturated"), "The network is the limit (seen by link-saturated)"),
         (findings("noisy-host", "link-saturated"), "What limits it is not known (seen by noisy-host)"),
-        (findings("generator-saturated", trials=1), "It serves 2 at a time"),
+        (findings("generator-saturated", trials=1), "It serves 2 requests at a time"),
     ],
 )
 def test_the_limit_is_what_the_checks_of_most_trials_found_else_that_of_the_curve(

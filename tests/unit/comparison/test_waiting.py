@@ -79,7 +79,7 @@ def test_a_pair_of_pools_is_answered_by_rate_slots_waits_and_latency(run: RunDat
     assert [(each.cell_id, each.curve.knee) for each in cell_curves(run)] == [(BASELINE, 8), (CELL, 8)]
     rate, why, fast = answer_of_run(run).sentences
     assert rate.startswith("cell handled 0.50× the requests of base (")
-    assert rate.endswith("): each serves 8 at a time.")
+    assert rate.endswith("): each serves 8 requests at a time.")
     assert why == (
         "That is because each answer of cell waits 9.90 ms without using the CPU, of base 4.90 ms; in each, 8 of 8 slots "
         "are in use, and 8 of 16 requests wait."
@@ -112,5 +112,5 @@ def test_options_that_state_the_slots_are_named(run: RunData, service: dict[str,
     manifest = run.manifest.model_copy(update={"scenario": {**run.manifest.scenario, "stacks": stacks}})
     limits = {each.curve.limit.sentence for each in cell_curves(replace(run, manifest=manifest))}
     assert limits == {
-        "it serves 8 at a time (8 by rate and time of an answer, 95 % CI 8 to 8" + (f"; {named})" if named else ")")
+        "it serves 8 requests at a time (rate × response time = 8, 95 % CI 8 to 8" + (f"; {named})" if named else ")")
     }

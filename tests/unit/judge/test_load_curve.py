@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchkit.judge.load_curve import LimitKind, is_over, knee_of, load_curve
+from benchkit import units
+from benchkit.judge.load_curve import LimitKind, is_complete, knee_of, load_curve
 from benchkit.models.rows import LoadCurveRow
 from benchkit.models.thresholds import Thresholds
 
@@ -29,7 +30,7 @@ def point(connections: int, rps: float, **fields: Any) -> LoadCurveRow:  # noqa:
 
 
 def curve(slots: int, service_s: float, **fields: Any) -> list[LoadCurveRow]:  # noqa: ANN401 - of any column
-    """Return the points of a server with this many slots, up to where more connections tell nothing."""
+    """Return the points of a server with this many slots, up to the end of its curve."""
 
     def measured() -> Iterator[LoadCurveRow]:
         for power in range(11):
@@ -38,7 +39,7 @@ def curve(slots: int, service_s: float, **fields: Any) -> list[LoadCurveRow]:  #
     points: list[LoadCurveRow] = []
     for each in measured():
         points.append(each)
-        if is_over(points):
+        if is_complete(points):
             break
     return points
 
@@ -50,7 +51,7 @@ def test_a_pool_is_known_by_its_slots(slots: int, knee: int) -> None:
     found = load_curve(points, Thresholds())
     assert (found.knee, found.limit.kind) == (knee, "slots")
     assert found.limit.slots == pytest.approx(slots)
-    assert f"serves {slots} at a time" in found.limit.sentence
+    assert f"serves {units.counted(slots, 'request')} at a time" in found.limit.sentence
     assert found.answer_s == pytest.approx(0.0053)
     assert found.rps == pytest.approx(slots / 0.0053)
 
@@ -95,7 +96,7 @@ def test_one_disturbed_point_is_no_knee() -> None:
 
 def test_connections_that_fail_end_a_curve_and_are_not_used() -> None:
     points = [point(1, 100.0), point(2, 200.0), point(4, 390.0, failed=0.2)]
-    assert is_over(points)
+    assert is_complete(points)
     assert knee_of(points) == 2
 
 
