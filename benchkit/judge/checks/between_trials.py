@@ -49,8 +49,8 @@ def _cold_evidence(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
 def _thirds(evidence: Evidence) -> tuple[float, float] | SkippedCheck:
     """Return the requests in the first and the last third of the window.
 
-    The entry server counts its requests itself; the counts of its processes (Node's workers) are added at the sample
-    times of the first. In a sliced block the load tool counts those of the slices.
+    The entry server counts its requests. Counts of several processes (Node's workers) are interpolated at the sample
+    times of the first, and added. In a sliced block the load tool counts the requests of each slice.
     """
     if evidence.record.slices:
         return _thirds_of_slices(evidence.slices)
@@ -86,9 +86,9 @@ def _cold_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult
 
     Each trial starts its servers afresh. A server that has to warm up does so in every trial. A host whose speed drifts
     makes one trial faster and the next slower. The geometric mean of the ratios must be below the threshold. From three
-    trials up it must also be below one by a one-sided t test, by Holm over the cells. All trials of such a cell are
-    cold, or none: excluding only those in which the rate rose would select trials by value. In a sliced block a ratio
-    is relative to those of the block's other cells, which share its seconds.
+    trials up it must also be below one by a one-sided t test, by Holm over the cells. All trials of a cell are cold, or
+    none: excluding only those in which the rate rose would select trials by value. In a sliced block a ratio is
+    relative to the ratios of the block's other cells.
     """
     trials = evidence.trials[is_comparable(evidence.trials)]
     ratios = relative_to_block(trials, "rate_first_over_last")
@@ -171,15 +171,15 @@ PLATEAU = Check("plateau", "several servers have the same rate, limited by somet
 
 
 REFERENCE_BLOCKS = 6
-"""Number of trials of a cell that the threshold `spread` is stated for."""
+"""Number of trials for which the threshold `spread` holds."""
 
 
 def _unstable_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Compare the spread of each cell's rates, the standard deviation of their logarithms, with the threshold.
 
-    The limit for n trials leaves the interval of a ratio as wide as the threshold does for six. With fewer blocks the
-    same noise hides more. In sliced blocks, the spread is of the log-ratio of a cell's rate to the other cells' rates,
-    in blocks that have all cells. It has the noise of two cells.
+    At the limit for n trials, the interval of a ratio is as wide as at the threshold for six. In sliced blocks, the
+    spread is of the log-ratio of a cell's rate to the other cells' rates, in blocks that have all cells. It includes
+    the noise of two cells.
     """
     results: dict[str, CheckResult] = {}
     trials = evidence.trials[is_comparable(evidence.trials)]
@@ -232,7 +232,7 @@ def _unstable_finding(spread: float, limit: float, rates: Reals, *, is_sliced: b
 _PROGRAM = re.compile(r"executables\.(.+)")
 """Sizes and times of program files: comparable within one host, not between hosts."""
 _END = math.inf
-"""After the last block, before settings are restored: a change seen here happened during that block."""
+"""Block of the reading after the last block, before settings are restored: its changes happened in the last block."""
 _SHOWN_CHANGES = 3
 
 Facts = dict[tuple[str, str], str | None]

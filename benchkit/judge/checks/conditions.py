@@ -20,7 +20,7 @@ _OBSERVERS = {
 
 
 def _observer(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
-    """Mark trials of passes, whose figures are shown but never mixed with measured ones."""
+    """Mark profiled and traced trials, whose figures are shown but never mixed with measured ones."""
     kind = evidence.record.kind
     if kind not in _OBSERVERS:
         return ()
@@ -43,7 +43,7 @@ OBSERVED = Check("observed", "the profiler was on", of_trial=_observer)
 def _changed_processes(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """Compare the processes of each service just before and just after the window; a reused pid is another process.
 
-    Additional processes do not matter: servers that fork per request still answer the last requests.
+    Additional processes do not matter: a server that forks for each request has some that answer the last ones.
     """
     services = evidence.record.services
     if any(not service.pids_before or not service.pids_after for service in services):
@@ -77,8 +77,8 @@ SERVICE_RESTARTED = Check(
 def _shared_cpus(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """Compare the affinity masks of servers with those of load tools and of the controller on the same machine.
 
-    Load tool and controller may share CPUs. The controller waits during the load, and the CPU use of the load host's
-    cores includes its own (`generator-saturated`).
+    Load tool and controller may share CPUs: the controller waits during the load, and `generator-saturated` includes
+    what it uses.
     """
     services, generators, controller = evidence.record.services, evidence.record.generators, evidence.controller
     others = [("the load tool", machine_of(evidence, each.host), each.cpus) for each in generators]
@@ -113,9 +113,9 @@ SHARED_CPUS = Check(
 
 
 def _negotiated_protocol(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
-    """Compare what the probes and the load tool negotiated with what the scenario wants of the entry.
+    """Compare the protocol that the probes and the load tool negotiated with that of the scenario.
 
-    Both ends choose the protocol together, so a server without HTTP/2 is measured over HTTP/1.1 without any error.
+    A server without HTTP/2 is measured over HTTP/1.1 without any error.
     """
     record = evidence.record
     by_probe = [probe.negotiated for probe in record.probes]
@@ -136,7 +136,7 @@ def _negotiated_protocol(evidence: Evidence, _thresholds: Thresholds) -> CheckRe
             seen="; ".join(seen),
             threshold="limit: the same",
             means="The measured protocol is not the one that the cell names.",
-            advice="Read the server's configuration: what it offers decides.",
+            advice="Configure the server to offer the protocol that the scenario names.",
         )
     ]
 

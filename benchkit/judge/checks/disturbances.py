@@ -1,4 +1,4 @@
-"""Checks of disturbances: throttled (CPU time withheld), noisy-host (other programs), busy-neighbour (idle servers)."""
+"""Checks of disturbances: throttled (CPU withheld), noisy-host (other programs), busy-neighbour (idle servers)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WITHHELD_ADVICE = "Use a dedicated machine without a quota, or run again when th
 
 
 def _withheld_time(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Look for CPU time of each host that a hypervisor or a control group withheld; `of_run` judges sliced blocks."""
+    """Look for CPU time that a hypervisor or a quota withheld from a host; `_unequal_time` judges sliced blocks."""
     findings: list[Finding] = []
     unknown: list[str] = []
     for host in evidence.hosts:
@@ -53,7 +53,7 @@ def _withheld_time(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 
 
 def _unequal_time(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
-    """Judge the trials of sliced blocks by how unequally the block's cells got their CPU time."""
+    """Judge the trials of sliced blocks by the differences in CPU time between the cells of a block."""
     results: dict[str, list[Finding]] = {}
     for column, who, limit in (
         ("stolen_share", "the hypervisor", thresholds.steal),
@@ -72,8 +72,8 @@ THROTTLED = Check(
 )
 
 CHARGED_FROM = 0.03
-"""If the CPU time of processes exceeds their cores' busy time outside of interrupts by this many cores, the kernel
-charges interrupts to processes. Most kernels do (CONFIG_IRQ_TIME_ACCOUNTING is off). Reading errors are smaller."""
+"""Cores by which processes must exceed the busy time without interrupts to show that the kernel charges interrupts to
+processes. Most kernels do (CONFIG_IRQ_TIME_ACCOUNTING is off). Reading errors are smaller."""
 ALWAYS_BUSY = 0.02
 """Idle share of a core below which its interrupts come while a process runs."""
 STEP_S = 0.01
@@ -122,8 +122,8 @@ class _GroupUsage(NamedTuple):
     def foreign(self, *, charges_interrupts: bool) -> float:
         """Return the least usage by other processes; `charges_interrupts` is a property of the kernel.
 
-        Such a kernel adds to a process's time the interrupts that came while it ran. These are all on a core that was
-        never idle, and up to all on others. Benchkit's agent may have run here or elsewhere.
+        Such a kernel adds interrupts to the time of the process that they interrupt: all of them on a core that was
+        never idle, and an unknown part on others. benchkit's agent may have run here or elsewhere.
         """
         separate = self.interrupts - self.interrupts_while_busy if charges_interrupts else self.interrupts
         return self.busy - self.own - self.shared - separate
@@ -132,9 +132,9 @@ class _GroupUsage(NamedTuple):
 def _foreign_work(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare the busy time of the trial's cores with the CPU time of its own processes there.
 
-    The cores' counters include processes that a process list within a namespace cannot see. Interrupts are mostly the
-    trial's own packets, and no noise. CPUs that only benchkit's agent may use do not belong to the trial. A trial of a
-    sliced block is judged by `_unequal_foreign_work`.
+    The cores' counters include processes that no process list shows within a namespace. Interrupts are mostly of the
+    trial's own packets, and no noise. CPUs that only benchkit's agent may use do not belong to the trial. Sliced blocks
+    are judged by `_unequal_foreign_work`.
     """
     processes = _processes(evidence)
     if isinstance(processes, SkippedCheck):
@@ -166,7 +166,7 @@ def _foreign_work(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 
 
 def _unequal_foreign_work(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
-    """Judge the trials of sliced blocks by how unequally others used the cores in the slices of the block's cells."""
+    """Judge the trials of sliced blocks by the differences in other programs' CPU use between the cells of a block."""
     named = evidence.trials[["trial_id", "other_program", "other_program_cores"]].dropna()
     programs = {
         str(trial_id): f" ({_busiest(str(program), float(cores))})"
@@ -207,10 +207,10 @@ def _neighbour_evidence(evidence: Evidence, _thresholds: Thresholds) -> CheckRes
 def _neighbour_work(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Compare the CPU time that servers without load used in the slices of each cell of a block.
 
-    Garbage collection, timers and threads in the background take CPU time from the server under load, which may in turn
-    leave its neighbours alone. Random order does not cancel that, so that the interval of a ratio includes it
-    (`benchkit.comparison.ratios`). What all cells take from each other alike does not change their ratio. A quota lets
-    every server finish its last requests in the next slice.
+    Garbage collection, timers and background threads of one server take CPU time from the one under load. Random order
+    does not cancel this, so the interval of a ratio includes it (`benchkit.comparison.ratios`). If all cells take as
+    much from each other, their ratio does not change. Under a quota every server finishes its last requests in the next
+    slice.
     """
     limit = thresholds.neighbour_cpu
     trials = sliced_trials(evidence.trials)
@@ -239,7 +239,7 @@ BUSY_NEIGHBOUR = Check(
 
 
 def foreign_share(evidence: Evidence) -> float | None:
-    """Return the share of the CPU time of the trial's cores that others used, where it was highest; None if unknown."""
+    """Return the share of the cores' CPU time that other programs used, of the worst group; None if unknown."""
     processes = _processes(evidence)
     if isinstance(processes, SkippedCheck):
         return None
@@ -269,7 +269,7 @@ def _processes(evidence: Evidence) -> Sequence[CpuUsage] | SkippedCheck:
 def _foreign_cores(
     evidence: Evidence, groups: Sequence[_Group], processes: Sequence[CpuUsage]
 ) -> Sequence[tuple[float, _GroupUsage]]:
-    """Return the cores that processes outside of the trial used of each group with telemetry, and its usage."""
+    """Return, for each group with telemetry, the cores that processes outside of the trial used, and its usage."""
     usages = [usage for group in groups for usage in _group_usage(evidence, group, processes)]
     charging = {usage.group.machine for usage in usages if usage.charges_interrupts}
     return [(usage.foreign(charges_interrupts=usage.group.machine in charging), usage) for usage in usages]

@@ -195,7 +195,7 @@ HOLDING_STATES = ("time_wait", "in_use")
 
 
 def ports_in_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
-    """Read the sockets of each load host that hold a local port, where connects failed: else ports were found."""
+    """Read the sockets of each load host that hold a local port; only where connects failed can ports be missing."""
     failed, limit = evidence.number("errors_connect"), thresholds.ports
     for host in evidence.load_hosts if failed else ():
         series = evidence.telemetry.series("tcp_sockets", host)
@@ -261,8 +261,8 @@ def cpu_of_generators(evidence: Evidence, thresholds: Thresholds) -> Readings:
     """Read the CPU use of the busiest generator, thread or load host.
 
     A thread counts where it owns its connections. In a tool that hands work to any free thread, as Go programs do, one
-    busy thread delays no request. Where other programs filled its cores, the finding is a disturbance: it brings a
-    ratio closer to one and cannot cause a difference. A limit of one is never exceeded.
+    busy thread delays no request. Where other programs filled the tool's cores, the finding is a disturbance: it brings
+    a ratio closer to one and cannot cause a difference. A limit of one turns the check off.
     """
     use, limit = generator_use(evidence), thresholds.generator_cpu
     if use is None:
@@ -286,7 +286,7 @@ def use_of_links(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
 
 TOO_FEW_IN_FLIGHT = "Not all connections were in use: some hung or were not open, or the load tool could not keep up."
-UNANSWERED = "Some connections waited for most of a slice: latencies are without their requests, and so too short."
+UNANSWERED = "Some connections waited for most of a slice: latencies do not include their requests, and are too short."
 
 
 def requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
@@ -294,8 +294,8 @@ def requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
     The mean must come from the raw histogram: wrk 4 prints one that includes its own correction. A mean is known to the
     resolution of the tool. Requests that the end of a window interrupts have no latency. They had been in flight for at
-    least half of the mean latency: the mean age in a renewal process (Cox, Renewal Theory, 1962, 5.2). Each slice opens
-    its connections anew. A server whose lock is unfair keeps some waiting for a whole slice, at its full rate.
+    least half of the mean latency, the mean age in a renewal process (Cox, Renewal Theory, 1962, 5.2). Each slice opens
+    new connections. A server with an unfair lock leaves some of them waiting for a whole slice, at its full rate.
     """
     if not evidence.closed_loop:
         return
@@ -329,7 +329,7 @@ def requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
 def longest_gaps(evidence: Evidence, thresholds: Thresholds) -> Readings:
     """Read the longest gap between samples of each host, relative to its sampling interval.
 
-    Slices are sampled at their edges alone, so that a longer slice is the interval.
+    Slices are sampled only at their edges, so the interval is at least the length of a slice.
     """
     slice_s = max((each.duration_s for each in evidence.record.slices), default=0.0)
     unsampled, window_s = set(evidence.hosts), evidence.window_s
@@ -355,9 +355,9 @@ def longest_gaps(evidence: Evidence, thresholds: Thresholds) -> Readings:
 def answers_in_slices(evidence: Evidence, thresholds: Thresholds) -> Readings:
     """Read the mean number of answers in a slice, relative to its connections or streams.
 
-    A slice begins with new connections. Their first answers must come before its clock starts; otherwise it counts
-    fewer answers than the server gives, and of a slow server fewer than of a fast one. Under a target rate one
-    connection is enough for most requests, so that the number of connections does not matter.
+    A slice begins with new connections. If its clock starts before their first answers, it counts fewer answers than
+    the server gives: of a slow server fewer than of a fast one. Under a target rate one connection is enough for most
+    requests, so the number of connections does not matter.
     """
     slices, requests, load = evidence.record.slices, evidence.number("requests"), evidence.record.load
     if not slices:
@@ -478,6 +478,6 @@ LIMITS = (
         "Use longer slices (slice_s), fewer connections, or design: blocks.",
     ),
 )
-"""The table: code, clause after "The number is wrong because", value, comparison, consequence."""
+"""The table: code, clause after "The number is wrong because", readings, comparison, consequence, remedy."""
 
 LIMIT_CHECKS: Mapping[str, Check] = {check.code: check for check in LIMITS}

@@ -53,8 +53,7 @@ def required_requests(metric: str, thresholds: Thresholds) -> float:
 def _samples_of_percentiles(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare the number of requests with what the requested percentiles need.
 
-    Other percentiles in the table are excluded where they are used (`benchkit.judge.verdicts`), but as
-    the scenario does not ask about them, they are no finding.
+    Other percentiles of too few requests are excluded (`benchkit.judge.verdicts`), but without a finding.
     """
     requests = evidence.number("requests")
     required = {name: required_requests(name, thresholds) for name in PERCENTILES if name in evidence.requested_metrics}
@@ -88,8 +87,8 @@ FULL = 0.90
 def _rate_held(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare the rate achieved with the target rate, and the lag of sending with the latency.
 
-    The fault follows from when the load tool sent, and from which of tool, server and link was saturated. A rate with a
-    shape has no shortfall: the trial is to show whether a server can follow it.
+    The finding names what was at fault, by the lag of sending and by the saturation of tool, server and link. A rate
+    with a shape has no shortfall: such a trial tests if the server can follow it.
     """
     if evidence.closed_loop:
         return ()
@@ -184,7 +183,7 @@ def _fault(evidence: Evidence, thresholds: Thresholds) -> tuple[str, str]:
 
 
 def _search_end(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
-    """Read how the search that the trial followed had ended."""
+    """Compare the interval of a search for a capacity with the precision that the scenario asks for."""
     found, goal = evidence.record.capacity, evidence.record.load.capacity
     if found is None or goal is None:
         return ()

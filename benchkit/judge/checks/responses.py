@@ -1,4 +1,4 @@
-"""Checks of what servers sent: unequal-responses (between cells, and under load), changed-response (after a while)."""
+"""Checks of responses: unequal-responses (between cells, and under load), changed-response (over time)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MIN_CHUNK_BYTES = 1024
 HTTP2_FRAME = 9
 """Size of the header of a frame (RFC 9113, 4.1)."""
 CONNECTION = len("Connection: keep-alive\r\n")
-"""Header that an answer under load may have beside those of the probe's (RFC 9112, 9.3): to the HTTP/1.0 of ab, or
-`close` where other connections wait for a thread, as in puma."""
+"""Additional header that an answer under load may have (RFC 9112, 9.3): to the HTTP/1.0 of ab, or `close` where other
+connections wait for a thread, as in puma."""
 _ROUNDING_BYTES = 0.005 * (1 << 20)
 """Half of the last digit of the megabytes that tools print; with a histogram, all but siege count bytes."""
 
@@ -35,7 +35,7 @@ def _bytes_under_load(evidence: Evidence, thresholds: Thresholds) -> CheckResult
     """Compare the bytes received per request under load with those of the probes.
 
     A tool counts the body, or the whole answer with its frames. At the end of the window every connection may have
-    received part of an answer. Cells whose answers vary, by themselves or as their scenario declares, are skipped.
+    received part of an answer. Cells whose answers vary, by probes or by their scenario, are not compared.
     """
     record, requests, received = evidence.record, evidence.number("requests"), evidence.number("bytes_total")
     if not record.probes:
@@ -67,9 +67,9 @@ def _bytes_under_load(evidence: Evidence, thresholds: Thresholds) -> CheckResult
 
 
 def _kinds_of_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
-    """Compare the kind of each trial's response with the usual kind of its baseline cell (a baseline is its own).
+    """Compare the kind of each trial's response with the usual kind of the baseline cell, or of the cell without one.
 
-    How responses of one kind differ is stated with their ratio (`benchkit.judge.responses`), and is not a finding.
+    Differences within a kind are stated with the ratio (`benchkit.judge.responses`); they are no finding.
     """
     manifest = evidence.manifest
     pairs, _ = baseline_pairs(manifest.cells, scenario_baseline(manifest.scenario, manifest.cells))
@@ -145,7 +145,7 @@ FIRST, AGAIN = "probe_body_sha256", "probe_again_sha256"
 def _later_responses(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare the later responses with the first one by kind, and with the expected ones.
 
-    Bodies of the same kind are compared over all trials of a cell, which show whether they vary by themselves.
+    `_changed_bodies` compares bodies of the same kind, as only several trials show if these vary by themselves.
     """
     later = [each for each in evidence.record.probe_rounds if each.moment != "before"]
     if not later:
@@ -186,7 +186,7 @@ CHANGED_RESPONSE = Check(
 
 
 def _later_differences(later: ProbeRound, evidence: Evidence, thresholds: Thresholds) -> Iterator[str]:
-    """Yield what changed in the responses of a later probe; the check `errors` counts failed responses of the load."""
+    """Yield the changes in the responses of a later probe; failed responses are left to the check `errors`."""
     if not all(is_expected(response.status, {None}) for response in later.responses):
         return
     yield from later.faults

@@ -1,4 +1,4 @@
-"""The check of what a slice of a sliced block leaves behind for the next one: carry-over."""
+"""The check of the effect of a slice on the next one: carry-over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchkit.stats.inference import ALPHA, holm
 from benchkit.stats.samples import Reals
 
 MIN_FREEDOM = 20
-"""Degrees of freedom of the error; with fewer, only effects that are several times the noise of a slice would show."""
+"""Fewest degrees of freedom of the error: with fewer, only effects of several times the noise of a slice would show."""
 
 
 class CarryOver(NamedTuple):
@@ -34,9 +34,8 @@ class CarryOver(NamedTuple):
 def _carry_over_of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Estimate for each cell how a slice of another cell before its own changes its rate, from the random order.
 
-    A slice may leave behind connections that wait for their end (TIME_WAIT), full caches and unfinished work. The rate
-    of the next slice then depends on the cell before it. Only an effect that the test shows and that is above the
-    threshold counts.
+    A slice may leave behind connections in TIME_WAIT, full caches and unfinished work. The rate of the next slice then
+    depends on the cell before it. An effect counts if the test shows it and it is above the threshold.
     """
     cells = sliced_trials(evidence.trials).groupby("cell_id")["trial_id"].agg(list)
     if cells.empty or evidence.slices.empty:
@@ -68,8 +67,8 @@ CARRY_OVER = Check("carry-over", "what one slice left behind changed the next", 
 def carry_over(evidence: RunEvidence) -> Mapping[str, CarryOver]:
     """Return the first-order carry-over to each cell; empty with too few slices.
 
-    It is estimated by least squares on the log rates of slices. Each cell and each round have an effect in each block.
-    So neither differences between cells nor the host's drift matter (Jones & Kenward, Design and Analysis of Cross-Over
+    It is estimated by least squares on the log rates of slices. Each block has an effect for each cell and each round,
+    so neither differences between cells nor the host's drift matter (Jones & Kenward, Design and Analysis of Cross-Over
     Trials, 2014, ch. 4).
     """
     slices = _answered_slices(evidence)
