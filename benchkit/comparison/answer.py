@@ -45,11 +45,11 @@ MAX_NAMED_CLASSES = 3
 """Classes of requests that a sentence names; the others are counted."""
 EXPLAINED = (RPS, CAPACITY, CPU)
 """Metrics whose ratios have components."""
-WHY_UNKNOWN = "Why is not known: the CPU time of the servers was not measured. `benchkit versus` with their command lines measures it."
+WHY_UNKNOWN = "The cause is unknown: the CPU time of the servers was not measured. `benchkit versus` with their command lines measures it."
 MAX_WORDS = 20
 """Words of the one reason that an answer states; the report has all reasons."""
 _NEARLY_SAME = 0.2
-"""Largest difference that an interval may include where two sides are called the same within it."""
+"""Largest difference within which two cells are called the same: the end of the interval that is farther from one."""
 _SMALL, _LARGE = 0.1, 10.0
 """Ratios below which two decimals are too few, and above which they are too many."""
 
@@ -66,7 +66,9 @@ class Answer(Frozen):
         """Sentence that states the trust in the other sentences, with the reasons against them."""
         if self.trust == "yes":
             return "It can be believed: no check found a fault in the trials that it uses."
-        return f"{_VERDICTS[self.trust]}: {self._listed_reasons()}."
+        first, *others = self.reasons
+        more = f"; and {units.counted(len(others), 'more reason')}" if others else ""
+        return f"{_VERDICTS[self.trust]}: {_in_brief(first)}{more}."
 
     @property
     def text(self) -> str:
@@ -76,17 +78,11 @@ class Answer(Frozen):
     def _repr_html_(self) -> str:
         from markupsafe import escape  # noqa: PLC0415 - only notebooks need it
 
-        paragraphs = ("<strong>{}</strong>".format(escape(" ".join(self.sentences))), escape(self.trust_sentence))
-        return "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
-
-    def _listed_reasons(self) -> str:
-        first, *others = self.reasons
-        more = [f"and {units.counted(len(others), 'more reason')}"] if others else []
-        return "; ".join((_in_brief(first), *more))
+        return f"<p><strong>{escape(' '.join(self.sentences))}</strong></p><p>{escape(self.trust_sentence)}</p>"
 
 
 def _in_brief(reason: str) -> str:
-    """Return the first clauses of a reason, as many as have `MAX_WORDS` words together, and one at least."""
+    """Return the first clauses of a reason, up to `MAX_WORDS` words, and at least one."""
     clauses = reason.split("; ")
     fits = [count for count in range(1, len(clauses) + 1) if len("; ".join(clauses[:count]).split()) <= MAX_WORDS]
     return "; ".join(clauses[: max(fits, default=1)])
@@ -121,8 +117,9 @@ def write_answer(
     for ratio in chosen:
         added = [each for metric in metrics if (each := others.get((metric, ratio.cell_id, ratio.baseline)))]
         usable = [each for each in (ratio, *added) if each.ratio is not None and not each.is_unusable]
-        added = [each for each in added if each in usable and (_adds_cpu(each, ratio) or ratio in usable)]
-        added = [each for each in added if each.metric != CPU or _adds_cpu(each, ratio)]
+        # The CPU time per request is stated where it differs although the rates do not, as where servers wait.
+        needed = {each.metric: each.is_shown and not ratio.is_shown for each in added if each.metric == CPU}
+        added = [each for each in added if each in usable and needed.get(each.metric, ratio in usable)]
         sentences.append(writer.sentence(ratio, added))
         used += [ratio, *added]
     rest = [ratio for ratio in main if ratio not in chosen]
@@ -143,13 +140,8 @@ def write_answer(
     return Answer(sentences=tuple(map(clean, sentences)), trust=trust, reasons=_cleaned(reasons, names))
 
 
-def _adds_cpu(added: Ratio, main: Ratio) -> bool:
-    """Return True if CPU per request differs although the rates are not shown to differ, as where servers wait."""
-    return added.metric == CPU and added.is_shown and not main.is_shown
-
-
 def choose_headlines(ratios: Sequence[Ratio]) -> list[Ratio]:
-    """Return the ratios that get a sentence: all of up to two; of more, the highest and the lowest candidate.
+    """Return the ratios that get a sentence: up to two all, of more the highest and the lowest candidate.
 
     Candidates are the shown differences, else the ratios not shown to differ, else the undecided ones.
     """
@@ -192,14 +184,14 @@ class _Writer:
         if ratio.is_unusable:
             return f"{cell} cannot be compared with {base} in {title}{common}: the measured {times(ratio.ratio)} is not usable"
         if ratio.outcome == "not shown":
-            found = "distinguished by this tool from" if ratio.is_limited_alike else "shown to differ from"
+            found = "distinguished by this load tool from" if ratio.is_limited_alike else "shown to differ from"
             return f"{cell} is not {found} {base} in {title}{common}: {times_with_interval(ratio)}{_sameness(ratio)}"
         if ratio.outcome == "undecided":
             return f"Undecided: {cell} {_predicate(ratio, base)}{common}{_interval(ratio)}{_accuracy(ratio)}"
         return f"{cell} {_predicate(ratio, base)}{common}{_interval(ratio)}"
 
     def _sides(self, ratio: Ratio) -> tuple[str, str, str]:
-        """Return the names of the two sides of a ratio by the levels in which they differ, the others in brackets."""
+        """Return the names of cell and baseline, by the levels in which they differ, and their common levels."""
         if len(self.runs) > 1:
             cell = self.names.get(ratio.cell_id, ratio.cell_id)
             relative = f" relative to {self.names.get(ratio.relative_to, '')}" if ratio.relative_to else ""
@@ -216,7 +208,7 @@ class _Writer:
 
 
 def _class_sentence(ratios: Sequence[Ratio], start: str) -> Iterator[str]:
-    """Yield the sentence on the classes of requests that differ in p99, else in p50, the largest difference first."""
+    """Yield a sentence on the classes of requests that differ in p99, else in p50, the largest difference first."""
     shown: dict[str | None, Ratio] = {}
     for ratio in ratios:
         if ratio.is_shown:
@@ -244,7 +236,7 @@ def _class_sentence(ratios: Sequence[Ratio], start: str) -> Iterator[str]:
 
 
 def _predicate(ratio: Ratio, base: str) -> str:
-    """Return what a cell did relative to its baseline, as a predicate."""
+    """Return a ratio as a predicate: `handled 1.31× the requests of go`."""
     verb, what = _VERBS.get(ratio.metric, ("had", metric_named(ratio.metric).title))
     return f"{verb} {times(ratio.ratio)} the {what} of {base}"
 
@@ -266,12 +258,12 @@ def _added_clause(ratio: Ratio, main: Ratio) -> str:
 
 
 def times(value: float | None) -> str:
-    """Return a ratio as a factor, with the sign of multiplication after it."""
+    """Return a ratio as a factor: `1.31×`."""
     return f"{_number(value or 0.0)}\N{MULTIPLICATION SIGN}"
 
 
 def times_with_interval(ratio: Ratio) -> str:
-    """Return a ratio as a factor, with its interval in brackets."""
+    """Return a ratio as a factor with its interval: `1.31× (95 % CI 1.24 to 1.38)`."""
     return f"{times(ratio.ratio)}{_interval(ratio)}"
 
 
@@ -292,11 +284,11 @@ def _interval(ratio: Ratio) -> str:
 def _accuracy(ratio: Ratio) -> str:
     if ratio.ratio is None or ratio.low is None or ratio.high is None:
         return ""
-    return f"; this run knows it within {_percent(max(ratio.high / ratio.ratio, ratio.ratio / ratio.low) - 1)}"
+    return f"; this run measures it to within {_percent(max(ratio.high / ratio.ratio, ratio.ratio / ratio.low) - 1)}"
 
 
 def _sameness(ratio: Ratio) -> str:
-    """Return how far apart the two sides can be, as the interval says: `, the same within 4 %`; empty if it is wide."""
+    """Return how far apart cell and baseline can be: `, the same within 4 %`; empty for a wide interval."""
     if ratio.low is None or ratio.high is None or ratio.is_limited_alike:
         return ""
     reach = max(ratio.high, 1 / ratio.low) - 1
@@ -315,10 +307,9 @@ def _explanations(
     *,
     is_alone: bool,
 ) -> Iterator[str]:
-    """Yield a sentence on why each ratio differs from one, if the runs know why.
+    """Yield a sentence on the cause of each ratio that the runs can explain.
 
-    The sentence omits the cell if only one sentence precedes it (`is_alone`). For an undecided ratio, as where servers
-    waited, it names only a known cause.
+    It omits the cell if the answer has one ratio (`is_alone`). For an undecided ratio it names only a known cause.
     """
     if not ratios:
         return
@@ -355,7 +346,7 @@ def _explanations(
 
 
 def _count_rest(rest: Sequence[Ratio]) -> str:
-    """Return the sentence on the ratios without one: `And 3 more: 2 differ, 1 is undecided`."""
+    """Return a sentence on the other ratios: `And 3 more: 2 differ, 1 is undecided`."""
     counts = Counter("shown" if ratio.is_shown else ratio.outcome for ratio in rest)
     texts = {
         "shown": ("differs", "differ"),
@@ -375,7 +366,7 @@ def _judge(
     runs: Sequence[RunData],
     changed: Sequence[str],
 ) -> tuple[Trust, list[str]]:
-    """Return the trust in the chosen ratios, and the reasons against them, the gravest first."""
+    """Return the trust in the chosen ratios, and the reasons against them, the most serious first."""
     alarms = {
         f"{each.cell_id} differs from {'itself' if each.control else f'{each.baseline}, the same server,'} in "
         f"{each.metric}, so that the intervals are too narrow": each.metric == chosen[0].metric
@@ -399,7 +390,7 @@ def _judge(
 
 
 def _why_undecided(ratio: Ratio) -> str:
-    """Return the reason of an undecided ratio; it describes findings that exclude trials, without check codes."""
+    """Return the reason of an undecided ratio, with findings that exclude trials in words instead of check codes."""
     reason = (ratio.reason or "it is undecided").removesuffix(ratio.with_exclusions(""))
     return reason + (f": {describe_findings(ratio.exclusions)}" if ratio.exclusions else "")
 
@@ -417,7 +408,7 @@ def _serious_notes(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator
 
 
 def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) -> Answer:
-    """Return the answer of a run without ratios: the result of its only cell, or the reason why nothing is compared."""
+    """Return the answer of a run without ratios: the result of its only cell, or why nothing is compared."""
     run = runs[-1]
     cells = [cell.cell_id for cell in run.manifest.cells if cell.unsupported is None and cell.cell_id in names]
     if len(cells) != 1:

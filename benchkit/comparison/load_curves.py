@@ -24,7 +24,7 @@ from benchkit.stats.samples import excluded_ids
 
 HELD_METRICS = (P50, P99, P999)
 SAMPLES_BEYOND = float(Thresholds().samples_beyond)
-"""Requests that must lie beyond a percentile: the threshold of the check `too-few-samples`."""
+"""Requests that must lie beyond a percentile: the default threshold of the check `too-few-samples`."""
 
 
 class CellCurve(Frozen):
@@ -36,7 +36,7 @@ class CellCurve(Frozen):
 
 
 class HeldLatency(Frozen):
-    """Latencies of a cell at the held rate, in seconds; None where no usable trial has one."""
+    """Latencies of a cell at the held rate, in seconds; None where its usable trials have too few requests."""
 
     cell_id: str
     label: str
@@ -68,13 +68,17 @@ def cell_curves(data: RunData) -> tuple[CellCurve, ...]:
         return ()
     searched = data.trials.loc[data.trials["kind"].isin(["calibrate", "probe"]), ["trial_id", "cell_id"]]
     points = rows.merge(searched, on="trial_id")
-    thresholds = thresholds_of(data.manifest)
+    columns, thresholds = [field.name for field in fields(LoadCurveRow)], thresholds_of(data.manifest)
     curves = []
     for view in cell_views(data.manifest):
         of_cell = points[points["cell_id"] == view.cell_id]
         first = of_cell[of_cell["trial_id"] == of_cell["trial_id"].iloc[0]] if len(of_cell) else of_cell
         if (first["rps"] > 0).any():
-            curve = load_curve(map(_point, first.to_dict("records")), thresholds)
+            found: list[dict[str, Any]] = [
+                {name: None if pd.isna(row[name]) else row[name] for name in columns}
+                for row in first.to_dict("records")
+            ]
+            curve = load_curve((LoadCurveRow(**point) for point in found), thresholds)
             levels = next(cell.levels for cell in data.manifest.cells if cell.cell_id == view.cell_id)
             curve = _with_stated_slots(curve, stack_of(data.manifest.scenario, levels))
             curves.append(CellCurve(cell_id=view.cell_id, label=view.label, curve=curve))
@@ -85,11 +89,11 @@ _STATED = re.compile(
     r"(?<![\w-])(?:--?(?:w|workers|threads|processes|pool|concurrency)|\w*(?:WORKERS|THREADS|CONCURRENCY|POOL_SIZE)|"
     r"(?:pm\.)?max_children|workers|threads)(?:=|: | )(?P<number>\d+)(?![\w.])"
 )
-"""Options and variables by which servers are told how many requests they serve at a time."""
+"""Options and variables that set how many requests a server serves at a time."""
 
 
 def _with_stated_slots(curve: LoadCurve, stack: Mapping[str, Any]) -> LoadCurve:
-    """Return a curve whose limit names the options of the stack that state its number of slots, or factors of it."""
+    """Return a curve whose limit names the options of the stack that set its number of slots, or its factors."""
     if curve.limit.slots is None:
         return curve
     stated: dict[str, int] = {}
@@ -109,18 +113,10 @@ def _with_stated_slots(curve: LoadCurve, stack: Mapping[str, Any]) -> LoadCurve:
     return curve.model_copy(update={"limit": limit})
 
 
-def _point(row: Mapping[str, Any]) -> LoadCurveRow:
-    """Return the point of a row, in which unknown figures are NaN."""
-    known: dict[str, Any] = {
-        field.name: None if pd.isna(row[field.name]) else row[field.name] for field in fields(LoadCurveRow)
-    }
-    return LoadCurveRow(**known)
-
-
 def held_rate(held: RunData, ratios: Sequence[Ratio]) -> HeldRate:
     """Return the phase at a held rate, from its trials (`RunData.held`) and their ratios in `HELD_METRICS`.
 
-    Percentiles are of all requests of a cell's usable trials together: one trial may have too few for a p99.
+    Percentiles are of the requests of all usable trials of a cell: a single trial may have too few for a p99.
     """
     buckets = held.rows("latency")
     servers = []
@@ -135,7 +131,7 @@ def held_rate(held: RunData, ratios: Sequence[Ratio]) -> HeldRate:
 
 
 def _percentiles(buckets: pd.DataFrame, trials: set[str]) -> list[float | None]:
-    """Return the percentiles of `HELD_METRICS` of trials together; None where too few requests are beyond one."""
+    """Return the percentiles of `HELD_METRICS` over these trials; None where too few requests lie beyond."""
     if buckets.empty:
         return [None] * len(HELD_METRICS)
     rows = buckets[buckets["trial_id"].isin(trials) & (buckets["series"] == "raw")].sort_values("low_s")
@@ -149,7 +145,7 @@ def _percentiles(buckets: pd.DataFrame, trials: set[str]) -> list[float | None]:
 
 
 def limit_clause(curves: Mapping[str, LoadCurve], cells: Sequence[str], names: Mapping[str, str]) -> str | None:
-    """Return what limits the cells of a ratio, as a clause; None where that is their CPU, or unknown."""
+    """Return what limits the cells of a ratio, as a clause; None where it is the CPU or unknown for all of them."""
     limits = [curves[cell].limit for cell in cells if cell in curves]
     if len(limits) < len(cells) or all(limit.kind in {"cpu", "unknown"} for limit in limits):
         return None
@@ -159,7 +155,7 @@ def limit_clause(curves: Mapping[str, LoadCurve], cells: Sequence[str], names: M
 
 
 def held_sentences(held: HeldRate, pairs: Sequence[tuple[str, str]], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each pair of a cell and its baseline: how fast both answer at the held rate."""
+    """Yield a sentence on the latencies of each cell and its baseline at the held rate."""
     for cell_id, baseline in pairs:
         cell, base, p99 = held.of(cell_id), held.of(baseline), held.ratio(cell_id, P99)
         at = f"At {units.requests_per_s(held.rate)}"
@@ -179,7 +175,7 @@ def held_sentences(held: HeldRate, pairs: Sequence[tuple[str, str]], names: Mapp
 
 
 def _times(ratio: Ratio | None, of_all: float) -> str:
-    """Return the ratio of two percentiles, with its interval over blocks where each block has enough requests."""
+    """Return the ratio over blocks with its interval; `of_all`, the ratio over all requests, where blocks have none."""
     if ratio is None or ratio.ratio is None or ratio.low is None or ratio.high is None:
         return f"{of_all:.2f}\N{MULTIPLICATION SIGN}"
     interval = f"{100 * ratio.confidence:.3g} % CI {ratio.low:.2f} to {ratio.high:.2f}"

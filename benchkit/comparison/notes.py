@@ -20,10 +20,6 @@ from benchkit.judge.evidence import Severity
 from benchkit.judge.responses import answers_by_cell, mismatch_notes, response_mismatches, with_declared_reasons
 from benchkit.stats.samples import INVALID, ExcludedTrial, is_comparable
 
-EXPLAINED = DISTURBANCES
-"""Checks whose suspect findings have no note here. Other notes describe disturbances; a server is suspected to be idle
-only if other programs used its cores."""
-
 CROWDED = "other programs used the cores of the load tool: without them, the servers may differ more"
 
 
@@ -60,13 +56,13 @@ def _with_findings(ratio: Ratio, sides: Mapping[str, RatioBasis]) -> Ratio:
 def _describe_findings(
     where: str, trial_ids: Sequence[str], findings: Mapping[str, Sequence[StoredFinding]]
 ) -> Iterator[tuple[Severity, str]]:
-    """Yield a sentence for each severity about the used trials of a cell; invalid trials do not count as suspect."""
+    """Yield a sentence for each severity about the used trials of a cell, apart from suspect ones by disturbances."""
     affected: dict[Severity, dict[str, set[str]]] = {"invalid": {}, "suspect": {}}
     for trial_id in trial_ids:
         of_trial = findings.get(trial_id, ())
         severity: Severity = "invalid" if any(each.severity == "invalid" for each in of_trial) else "suspect"
         checks = {each.check for each in of_trial if each.severity == severity}
-        if shown := checks if severity == "invalid" else checks - EXPLAINED:
+        if shown := checks if severity == "invalid" else checks - DISTURBANCES:
             affected[severity][trial_id] = shown
     for severity, checks_of in affected.items():
         if checks_of:
@@ -87,9 +83,9 @@ def _describe_disturbances(
     findings: Mapping[str, Sequence[StoredFinding]],
     programs: Mapping[str, tuple[str, float]],
 ) -> str | None:
-    """Return a sentence on what disturbed the trials of a ratio, and how that affects the ratio; None: nothing did.
+    """Return a sentence on what disturbed the suspect trials of a ratio, and how that affects it; None: nothing did.
 
-    It is about suspect trials in a random order, where disturbances are noise, except for the ratio's bias.
+    Their order is random, so that disturbances are noise apart from the ratio's bias.
     """
     disturbed: defaultdict[str, list[str]] = defaultdict(list)
     for trial_id in trial_ids:
@@ -110,7 +106,7 @@ def _describe_disturbances(
 
 
 def _describe_programs(programs: Sequence[tuple[str, float]]) -> str:
-    """Return the program that most of the disturbed trials saw as the busiest, with its mean use of CPU time."""
+    """Return the program that was the busiest in most of the disturbed trials, with its mean use of CPU time."""
     if not programs:
         return "other programs ran on the hosts' CPUs"
     names = Counter(name for name, _ in programs)
@@ -122,12 +118,12 @@ def _describe_programs(programs: Sequence[tuple[str, float]]) -> str:
 
 
 def because(check: str) -> str:
-    """Return the clause on what a check found; for a check that this version lacks, its code."""
+    """Return the clause of a check, as `requests failed`; its code for a check that this version lacks."""
     return CHECKS[check].because if check in CHECKS else check
 
 
 def describe_findings(excluded: Sequence[ExcludedTrial]) -> str:
-    """Return what the findings that exclude trials say, without check codes, each with the number of trials."""
+    """Return the findings that exclude trials, as clauses with the number of trials."""
     reasons = Counter(
         because(code) for trial in excluded for code in dict.fromkeys(trial.reason.removeprefix(INVALID).split(", "))
     )
@@ -238,7 +234,7 @@ def with_latency_notes(ratios: Iterable[Ratio], before: RunData, after: RunData)
 
 
 def _kinds(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return how latencies were measured: a row for each cell and way, all target rates being one way."""
+    """Return how latencies were measured: a row for each cell and way; all target rates are one way."""
     kinds = trials.loc[is_comparable(trials), ["cell_id", *_KIND]]
     return kinds.assign(
         rate_requested=kinds["rate_requested"].where(kinds["rate_requested"].isna(), 1.0)

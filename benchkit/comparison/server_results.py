@@ -1,4 +1,4 @@
-"""The results of a run by server: rate, ratio to the baseline, latency, CPU and verdicts; the limit of a single one."""
+"""The results of a run by server: rate and its limit, ratio to the baseline, latency, CPU and verdicts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from benchkit.models.base import Frozen
 from benchkit.models.metrics import CPU, RPS
 from benchkit.stats.samples import is_comparable
 
-UNKNOWN = "What limits it is not known"
+UNKNOWN = "Its limit is unknown"
 DECIDING = {
     "noisy-host": UNKNOWN,
     "generator-saturated": "The load tool is the limit: the server may be faster",
     "link-saturated": "The network is the limit",
 }
-"""Sentences that follow from a finding of each check, in the order in which these decide."""
+"""Sentence about the limit by the check that found it; the first check with findings decides."""
 
 
 class ServerResult(Frozen):
@@ -73,7 +73,7 @@ def has_answer(results: Sequence[ServerResult]) -> bool:
 
 
 def server_results(data: RunData, held: HeldRate | None = None) -> tuple[ServerResult, ...]:
-    """Return a row for each cell that the hosts support, in the order of the plan; `held` is of `held_of`."""
+    """Return the result of each cell that the hosts support, in the order of the plan; `held` comes from `held_of`."""
     curves = {each.cell_id: each.curve for each in cell_curves(data)}
     ratios = {ratio.cell_id: ratio for ratio in compare_cells(data, [RPS]).ratios if not ratio.control}
     trials = data.trials[is_comparable(data.trials)]
@@ -108,10 +108,7 @@ def server_results(data: RunData, held: HeldRate | None = None) -> tuple[ServerR
 
 
 def describe_limit(trials: pd.DataFrame, verdicts: pd.DataFrame, curve: LoadCurve | None) -> str:
-    """Return the sentence on what limits the rate of a cell, given its rows of `trials`, findings and load curve.
-
-    A finding decides if most trials have it.
-    """
+    """Return a sentence on what limits the rate of a cell: a finding of most of its trials, else its load curve."""
     trial_ids = set(trials["trial_id"])
     for check, sentence in DECIDING.items():
         rows = verdicts[(verdicts["check"] == check) & verdicts["trial_id"].isin(trial_ids)]

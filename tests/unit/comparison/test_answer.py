@@ -120,7 +120,7 @@ def test_servers_that_reach_the_limit_of_the_load_tool_are_not_told_apart(factor
     answer = answer_of(limited)
     (sentence,) = answer.sentences
     if factor == 1:
-        assert sentence.startswith("nginx-go is not distinguished by this tool from go in RPS: ")
+        assert sentence.startswith("nginx-go is not distinguished by this load tool from go in RPS: ")
         assert answer.trust == "with care"
         assert answer.reasons == (
             f"the load tool was the limit (in {saturated} trials): without that limit, the servers may differ",

@@ -57,7 +57,7 @@ CURVE = load_curve(
     [
         (findings("generator-saturated"), "The load tool is the limit"),
         (findings("link-saturated"), "The network is the limit (seen by link-saturated)"),
-        (findings("noisy-host", "link-saturated"), "What limits it is not known (seen by noisy-host)"),
+        (findings("noisy-host", "link-saturated"), "Its limit is unknown (seen by noisy-host)"),
         (findings("generator-saturated", trials=1), "It serves 2 requests at a time"),
     ],
 )
@@ -68,4 +68,4 @@ def test_the_limit_is_what_the_checks_of_most_trials_found_else_that_of_the_curv
 
 
 def test_the_limit_without_a_load_curve_is_not_known() -> None:
-    assert describe_limit(TRIALS, findings(), None) == "What limits it is not known: the run measured no load curve."
+    assert describe_limit(TRIALS, findings(), None) == "Its limit is unknown: the run measured no load curve."

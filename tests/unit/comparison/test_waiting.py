@@ -81,8 +81,8 @@ def test_a_pair_of_pools_is_answered_by_rate_slots_waits_and_latency(run: RunDat
     assert rate.startswith("cell handled 0.50× the requests of base (")
     assert rate.endswith("): each serves 8 requests at a time.")
     assert why == (
-        "That is because each answer of cell waits 9.90 ms without using the CPU, of base 4.90 ms; in each, 8 of 8 slots "
-        "are in use, and 8 of 16 requests wait."
+        "That is because each answer of cell waits 9.90 ms without using the CPU, and each of base 4.90 ms; in each, 8 of "
+        "16 requests are served, and 8 wait."
     )
     assert fast.startswith(
         "At 400 requests/s cell answered in 10.0 ms, base in 5.00 ms (p99 11.0 ms and 5.50 ms: 2.00×"
