@@ -1,4 +1,4 @@
-"""The rule for an early end of a run. Applying it after every block keeps the stated error rates."""
+"""The rule for an early end of a run, applied after every block."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def decide(
 
     `requested` are the ratios that must be precise, each with its metric; without any, a run's only cell must have a
     precise value. `elapsed_s` is the time spent, `block_s` the time of the next block, which does not start if it would
-    exceed the budget. The rule is the same after every block. It uses the widths of intervals and not their positions.
-    Only if `until.excludes` names a ratio, the run also ends when all intervals exclude it.
+    exceed the budget. The rule depends on the widths of intervals. If `until.excludes` names a ratio, the run also ends
+    when all intervals exclude it.
     """
     blocks = int(trials["block"].nunique())
     excluded = tuple(exclusions)
@@ -128,7 +128,7 @@ def _excludes(ratio: Ratio, value: float) -> bool:
 
 
 def _reach(ratio: Ratio) -> float:
-    """Return the log half-width of the interval less its bias, which blocks cannot narrow; infinity without one."""
+    """Return the log half-width of the interval less its bias, which blocks cannot narrow; without one infinity."""
     if ratio.high is None or ratio.ratio is None:
         return math.inf
     return math.log(ratio.high / ratio.ratio) - ratio.bias

@@ -4,9 +4,9 @@ A server always holds low rates and never high ones; in the band between, chance
 estimate of its middle, by Bayes' rule on a grid of capacities and widths of the band. The chance that a probe holds is
 a logistic curve of log-rate, with a share of lapses. The next probe has the rate from which the posterior expects most
 information. This is the psi method of psychophysics (Kontsevich and Tyler, Bayesian adaptive estimation of psychometric
-slope and threshold, Vision Research 39, 1999). Probing at the posterior's median alone is probabilistic bisection
-(Horstein, IEEE Transactions on Information Theory 9, 1963). `make bench` compares the psi method with it, and with a
-bisection that believes every probe, which MLRsearch refines (draft-ietf-bmwg-mlrsearch).
+slope and threshold, Vision Research 39, 1999). `make bench` compares it with two others: probabilistic bisection, which
+probes at the posterior's median (Horstein, IEEE Transactions on Information Theory 9, 1963), and the bisection that
+MLRsearch refines (draft-ietf-bmwg-mlrsearch), which believes every probe.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchkit.models.thresholds import Thresholds
 from benchkit.stats.samples import Reals
 
 LOWEST, HIGHEST = 0.02, 1.25
-"""Range of capacities, as shares of the rate at full speed: objectives lower the capacity, and noise may raise it."""
+"""Range of capacities, as shares of the rate at full speed: objectives lower the capacity, noise may raise it."""
 STEP = 0.005
 """Step of the grid in log-rate: a tenth of the usual precision."""
 WIDTHS = (0.005, 0.01, 0.02, 0.04, 0.08)
@@ -55,7 +55,7 @@ class CapacitySearch:
     """The posterior of a capacity, given the probes so far."""
 
     def __init__(self, ceiling_rps: float, precision: float) -> None:
-        """Begin with the rate at full speed; before any probe, all rates up to a little above it are equally likely."""
+        """Begin with the rate at full speed: before any probe, rates up to `HIGHEST` times it are equally likely."""
         self.precision = precision
         self._logs: Reals = math.log(ceiling_rps) + np.arange(math.log(LOWEST), math.log(HIGHEST), STEP)
         prior = np.exp(self._logs - self._logs[-1])  # uniform in the rate, not in its logarithm
@@ -118,7 +118,7 @@ class CapacitySearch:
 CHANGING = frozenset({"observed", "service-restarted", "unequal-responses", "changed-response"})
 """Checks whose findings make a probe unusable: it did not measure the server as requested."""
 SLOWING = frozenset({"throttled", "noisy-host", "stalled", "ports-exhausted"})
-"""Checks on what slows a probe and never speeds it up: a probe that still holds the objective counts."""
+"""Checks of what can only slow a probe: one that still holds the objective counts."""
 SATURATED = "generator-saturated"
 
 

@@ -12,7 +12,7 @@ from benchkit.models.run import CellRecord, Manifest
 from benchkit.safe_text import clean
 
 UNWATCHED = " (unwatched)"
-"""End of the labels of cells with a server that benchkit neither started nor watched."""
+"""End of the labels of cells with a server that benchkit did not watch."""
 
 _UNCLEAR_ALONE = frozenset({"on", "off", "yes", "no", "true", "false", "all", "auto", "none", "default"})
 
@@ -32,8 +32,8 @@ class CellView:
 def cell_views(manifest: Manifest) -> tuple[CellView, ...]:
     """Return the cells of a run in the order of its plan, unsupported ones included, controls excepted.
 
-    Labels contain the levels that differ between cells (of a single cell, all levels), and say if a server is not
-    watched. Colours follow the first factor whose levels are words (else the first one), so that a stack keeps its
+    Labels contain the levels that differ between cells; that of a single cell contains all. They say if a server is not
+    watched. Colours follow the first factor whose levels are words, else the first factor, so that a stack keeps its
     colour in every figure. Panels follow the other factors.
     """
     cells = [cell for cell in manifest.cells if controlled(cell.cell_id) is None]
@@ -53,11 +53,6 @@ def cell_views(manifest: Manifest) -> tuple[CellView, ...]:
         )
         for cell, label in zip(cells, labels, strict=True)
     )
-
-
-def panels_of(cells: Iterable[CellView]) -> list[str]:
-    """Return the panels of these cells, each once."""
-    return list(dict.fromkeys(view.panel for view in cells))
 
 
 def factors(manifest: Manifest) -> dict[str, list[str]]:
@@ -83,7 +78,7 @@ def _label(levels: Mapping[str, Level], names: Iterable[str], first: str | None 
 
 
 def level_name(factor: str, level: Level) -> str:
-    """Return the name of a level, with its factor if the level alone is unclear, as `64` or `on`."""
+    """Return the name of a level, with its factor if the level alone is unclear, such as `64` or `on`."""
     text = level_text(level)
     is_clear = isinstance(level, str) and not text[:1].isdigit() and text.lower() not in _UNCLEAR_ALONE
     return text if is_clear else f"{factor} {text}"

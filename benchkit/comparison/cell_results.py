@@ -23,7 +23,7 @@ from benchkit.stats.samples import describe_reasons, is_comparable, take_samples
 class CellCapacity(Frozen, serialize_by_alias=True):
     """The highest rate at which a cell keeps an objective, with a 95 % interval.
 
-    It is the geometric mean over the usable searches, or over all, with `exclusion`, if none is usable. From 3 searches
+    It is the geometric mean over the usable searches; if none is usable, over all, with an `exclusion`. From 3 searches
     on, the interval is the t interval of that mean; with fewer, it spans the intervals of the searches.
     """
 
@@ -38,7 +38,7 @@ class CellCapacity(Frozen, serialize_by_alias=True):
     at_least: float | None = None
     """Highest rate at which a search kept the objective, where no search reached the server's limit."""
     exclusion: str | None = Field(default=None, serialization_alias="doubts")
-    """Reasons why its searches are excluded from comparisons; None: they are used."""
+    """Reasons why no search is used in comparisons; None: some are used."""
 
     @property
     def is_known(self) -> bool:
@@ -107,7 +107,7 @@ def _capacity(data: RunData, rows: pd.DataFrame, cell_id: str, label: str, objec
 
 
 CLASS_METRICS = (P99, P50)
-"""Metrics of each class. Rates are not among them: an open loop, or the order of a log, sets every class's rate."""
+"""Metrics of each class. A rate is none: the target rate, or the order of a log, sets the rate of every class."""
 
 
 def class_ratios(
@@ -115,8 +115,7 @@ def class_ratios(
 ) -> tuple[Ratio, ...]:
     """Return the ratios of each class of requests that all `runs` have, by `compare`; empty without classes.
 
-    Each metric is one family of comparisons over all classes: a difference by chance is as rare as among the cells of a
-    run.
+    Each metric is one family of comparisons over all classes.
     """
     frames = [_trials_by_class(run) for run in runs]
     names = [name for name in frames[0] if all(name in each for each in frames)]

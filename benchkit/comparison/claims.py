@@ -47,7 +47,7 @@ class ClaimResult(Frozen):
     p: float | None = None
     """Smallest significance level at which its intervals decide it; None: no interval, or not testable here."""
     p_holm: float | None = None
-    """`p` adjusted for the number of testable claims of the scenario (Holm): the state follows from it."""
+    """`p` adjusted for the number of testable claims of the scenario (Holm); it decides the state."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -77,9 +77,9 @@ def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
 
 
 def asked_ratios(data: RunData) -> list[Ratio]:
-    """Return the ratios that answer the scenario's question, as one family.
+    """Return the ratios that the scenario asks for, as one family.
 
-    It is empty if the scenario asks for no ratio, the run lacks the cells, or its design allows no ratio within blocks.
+    There are none if the run lacks the cells, or its design allows no ratio within blocks.
     """
     asked = asked_ratio_of(data.manifest.scenario)
     if asked is None or data.limitation is not None:
@@ -103,7 +103,7 @@ def _judge(claims: Sequence[Claim], data: RunData) -> tuple[ClaimResult, ...]:
 
 @dataclass(frozen=True)
 class _Decision:
-    """Decision on a claim by its intervals, not adjusted for other claims: its state, with the text of the ratios."""
+    """Decision on a claim by its intervals alone: `shown` has its ratios, `without` the missing cells, as texts."""
 
     state: ClaimState = "not testable here"
     shown: str = ""
@@ -114,8 +114,8 @@ class _Decision:
 def _measure_claim(claim: Claim, data: RunData) -> tuple[ClaimResult, _Decision]:
     """Measure the ratios of a claim. It holds if all lie in the expected range, and is refuted if one lies outside.
 
-    Only cells that the hosts support are used; without any the claim is not testable. As any one of several ratios can
-    refute the claim, their intervals are widened for that test by their number (Bonferroni).
+    Only cells that the hosts support are used; without any the claim is not testable. As any of several ratios can
+    refute the claim, the p of that test is multiplied by their number (Bonferroni).
     """
     untestable = _Decision()
     result = ClaimResult(
@@ -140,7 +140,6 @@ def _measure_claim(claim: Claim, data: RunData) -> tuple[ClaimResult, _Decision]
     involved = () if reference is None else (reference.cell_id, reference.baseline)
     missing = [cell for pair in pairs for cell in (pair.cell_id, pair.baseline, *involved) if cell in unsupported]
     pairs = [pair for pair in pairs if not {pair.cell_id, pair.baseline, *involved} & unsupported.keys()]
-    # These hosts may not support some levels: then the claim is about the others, and says so.
     if not pairs:
         return result.model_copy(update={"reason": f"{missing[0]} was skipped: {unsupported[missing[0]]}"}), untestable
     if claim.held and data.held is None:
@@ -169,7 +168,7 @@ def _measure_claim(claim: Claim, data: RunData) -> tuple[ClaimResult, _Decision]
 
 
 def _claim_trials(metric: str, data: RunData) -> tuple[pd.DataFrame, Sequence[Exclusion]] | str:
-    """Return the trials with the metric of a claim, and their exclusions; or a text on why there are no trials."""
+    """Return the trials with the metric of a claim and their exclusions, or the reason why there are no trials."""
     component = component_metric(metric)
     if component is not None:
         trials = component_trials(data, component, metric)
@@ -252,7 +251,7 @@ def _p_inside(ratio: Ratio, low: float | None, high: float | None, alpha: float)
 
 
 def _p_outside(ratio: Ratio, low: float | None, high: float | None, alpha: float) -> float:
-    """Return the smallest level at which the whole interval of a ratio lies below the one limit, or above the other."""
+    """Return the smallest level at which the whole interval of a ratio lies below or above the limits."""
     return min(_p_beyond(ratio, limit, sign, alpha) for limit, sign in ((low, -1), (high, 1)) if limit is not None)
 
 
@@ -269,7 +268,7 @@ def _p_beyond(ratio: Ratio, limit: float, sign: int, alpha: float) -> float:
 
 
 def _interval(ratio: Ratio, state: ClaimState | None) -> str:
-    """Return a ratio with its interval and the blocks it uses; one of several also has its cells and its own state."""
+    """Return a ratio with its interval and blocks; one of several (`state`) also has its cells and its state."""
     name = "" if state is None else f"{ratio.cell_id} relative to {ratio.baseline}: "
     if ratio.low is None:
         return name + (ratio.reason or "no interval")
@@ -297,7 +296,7 @@ def _unmet_need(need: Need, host: HostRecord, most_cpus: float) -> Iterator[str]
 
 
 def _role_cpus(manifest: Manifest, role: str) -> float:
-    """Return the number of CPUs that the scenario lets the role use, by placement and quota; infinite: all of them."""
+    """Return the number of CPUs that the scenario lets the role use, by placement and quota; infinite: no limit."""
     asked = (manifest.scenario.get("roles") or {}).get(role) or {}
     cpus, quota = asked.get("cpus"), asked.get("quota")
     if isinstance(cpus, str) and cpus != "all":
@@ -306,7 +305,7 @@ def _role_cpus(manifest: Manifest, role: str) -> float:
 
 
 def _link(host: HostRecord) -> float | None:
-    """Return the rate of a host's link: the recorded cap of a lab or inventory, else its fastest interface's rate."""
+    """Return the rate of a host's link: the cap by lab or inventory, else the rate of its fastest interface."""
     if host.facts.link_bps is not None:
         return host.facts.link_bps
     return max((interface.speed_bps for interface in host.facts.interfaces if interface.speed_bps), default=None)
@@ -316,8 +315,8 @@ class PublishedFigure(Frozen):
     """A figure of a study and the same figure of a run.
 
     `measured` is the median over the usable measured trials of the cell, for shares the mean over its profiles. If none
-    is usable, it is over the invalid trials, and `only_invalid` is true. `measured` is absent if the run has no such
-    figure; `note` has the reason.
+    is usable, it is over the invalid trials, and `only_invalid` is true. If the run has no such figure, `measured` is
+    absent, and `note` has the reason.
     """
 
     cell: str
@@ -346,16 +345,14 @@ def published_figures(data: RunData, profiles: Sequence[ServiceProfile]) -> Iter
                 elif not of_cell:
                     yield _without_figure(row, "it was not profiled")
                 else:
-                    yield from (_published_share(row, each, is_alone=len(of_cell) == 1) for each in of_cell)
+                    for each in of_cell:
+                        measured = {"measured": each.cumulative[name], "only_invalid": each.only_invalid}
+                        service = each.service if len(of_cell) > 1 else None
+                        yield row.model_copy(update={"service": service, **measured})
 
 
 def _without_figure(row: PublishedFigure, why: str) -> PublishedFigure:
     return row.model_copy(update={"note": "; ".join(filter(None, (row.note, why)))})
-
-
-def _published_share(row: PublishedFigure, profile: ServiceProfile, *, is_alone: bool) -> PublishedFigure:
-    measured = {"measured": profile.cumulative[row.figure], "only_invalid": profile.only_invalid}
-    return row.model_copy(update={"service": None if is_alone else profile.service, **measured})
 
 
 def _published_figure(row: PublishedFigure, data: RunData) -> PublishedFigure:

@@ -52,7 +52,7 @@ _NOT_IN_FRAME = {"exclusions", "serious_notes", "uses_invalid", "is_unusable", "
 class RunComparison(Frozen, serialize_by_alias=True):
     """Cells of a run relative to a baseline, or the same cells in two runs, the second relative to the first.
 
-    `drift` (of hosts) and `asked` (of scenarios) hold the differences between two runs; `notes` are sentences to read
+    `drift` (of hosts) and `asked` (of settings) hold the differences between two runs; `notes` are sentences to read
     before any ratio. `alpha` is the probability that a family of comparisons of equal cells shows any difference.
     `level` is the largest `p_holm` that shows a difference: less than `alpha` in runs that may end early.
     """
@@ -64,7 +64,7 @@ class RunComparison(Frozen, serialize_by_alias=True):
     asked: tuple[FactDifference, ...] = ()
     notes: tuple[str, ...] = Field(default=(), serialization_alias="notices")
     answer: Answer | None = None
-    """The result in sentences; without chosen metrics and without a gate also in those that are shown beside it."""
+    """The result in sentences; without chosen metrics or a gate also in the metrics that are shown beside the first."""
     alpha: float
     level: float
     ratios: tuple[Ratio, ...]
@@ -92,7 +92,7 @@ class RunComparison(Frozen, serialize_by_alias=True):
     def frame(self, *, full: bool = False) -> pd.DataFrame:
         """Return the ratios as a table, a row each; their notes are one text in the column `remarks`.
 
-        The columns are the most important ones; with `full`, they are all fields of a ratio, for further computation.
+        The columns are the most important fields of a ratio, with `full` all.
         """
         rows = [{**ratio.model_dump(exclude=_NOT_IN_FRAME), "remarks": "; ".join(ratio.notes)} for ratio in self.ratios]
         fields = {name: field for name, field in Ratio.model_fields.items() if name not in _NOT_IN_FRAME}
@@ -116,11 +116,11 @@ def compare(
 ) -> RunComparison:
     """Compare the cells of a stored run with a baseline, or with the same cells in `run2`, relative to `run`.
 
-    `run` and `run2` are ids, their beginnings, or `latest`. `baseline` is a cell or a part of its levels (`stack=go`).
+    `run` and `run2` are ids, beginnings of ids, or `latest`. `baseline` is a cell or a part of its levels (`stack=go`).
     Within a run each cell is compared with the cell that differs from it only in these levels. Between runs, ratios to
-    the baseline are compared. `metrics` are numeric columns of `trials`: by default the primary metric, and the metrics
-    of `thresholds`, which the gate uses. `gated` applies a gate with the default thresholds if none are given.
-    `exclusions` are the trials to exclude; None: the trials that verdicts make invalid. Raises InputError.
+    the baseline are compared. `metrics` are numeric columns of `trials`: by default the primary metric. To these the
+    metrics of `thresholds` are added, which the gate uses. `gated` applies a gate, by default with the default
+    thresholds. `exclusions` are the trials to exclude; None: the trials that verdicts make invalid. Raises InputError.
     """
     where = open_store(store)
     data = [read_run_data(where, where.run(name), exclusions) for name in (run, run2) if name is not None]
@@ -183,9 +183,10 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
 
 
 def _limited_alike(ratio: Ratio, data: RunData) -> Ratio | None:
-    """Return a ratio without an interval, with that of trials in which the load tool was the limit; None if it differs.
+    """Return a ratio that has no interval with that of trials in which the load tool was the limit.
 
-    It is not the ratio of the servers: both may only reach the same limit of the tool.
+    None if those trials show a difference. It is not the ratio of the servers: both may reach the same limit of the
+    tool.
     """
     exclusions = [each for each in data.exclusions if not each.is_due_to(TOOL_IS_LIMIT)]
     if ratio.low is not None or data.design == "sequential" or len(exclusions) == len(data.exclusions):
@@ -200,7 +201,7 @@ def _limited_alike(ratio: Ratio, data: RunData) -> Ratio | None:
 
 
 def _with_measured(ratio: Ratio, data: RunData) -> Ratio:
-    """Return a ratio that has no usable trials, with the point of all measured trials, if there are any."""
+    """Return a ratio that has no usable trials with the point of all measured trials, if there are any."""
     samples = take_samples(data.trials, ratio.metric)
     value, baseline_value = samples.known(ratio.cell_id), samples.known(ratio.baseline)
     if not len(value) or not len(baseline_value):
@@ -252,8 +253,8 @@ def _asked_first(data: RunData, ratios: Sequence[Ratio]) -> list[Ratio]:
 def _shown_metrics(*runs: RunData) -> tuple[str, ...]:
     """Return the metrics that answers and reports compare beside the primary one, each a family of comparisons.
 
-    A percentile of a closed loop restates its rate (Little's law), so that only runs at held rates show one. There are
-    none for runs with too many cells to read through.
+    A percentile of a closed loop restates its rate (Little's law), so only runs at held rates show one. Runs with more
+    than `_MANY_CELLS` cells have none.
     """
     if any(len(data.manifest.cells) > _MANY_CELLS for data in runs):
         return ()
@@ -269,9 +270,8 @@ def _answer_metrics(*runs: RunData) -> tuple[str, ...]:
 def compare_all_metrics(data: RunData) -> tuple[RunComparison, ...]:
     """Compare the cells of one run with their baseline: one comparison for each metric that has a ratio.
 
-    The metrics are the primary one, those that the scenario asks about, and those that are shown beside it.
-    Each is a family of comparisons of its own, as in `benchkit compare RUN --metric M`. Only
-    claims compare shares of profiles: the measured trials have none.
+    The metrics are the primary one, those of `until` and of claims, and those that are shown beside the primary one.
+    Each is a family of comparisons of its own, as in `benchkit compare RUN --metric M`.
     """
     until = until_of(data.manifest.scenario)
     claimed = (claim.metric for claim in claims_of(data.manifest.scenario) if claim.metric in METRICS)
@@ -410,7 +410,7 @@ def _comparison(
 
 
 def _resolution(metric: str, data: RunData, ratios: Sequence[Ratio], alpha: float) -> Resolution | None:
-    """Return the resolution of a metric, by the ratio with the most blocks; the other ratios state what they lack."""
+    """Return the resolution of a metric, by the ratio with the most blocks; None without intervals."""
     family = [ratio for ratio in ratios if not ratio.control and ratio.p_t is not None]
     blocks = [ratio.blocks for ratio in family if ratio.metric == metric]
     if not blocks:

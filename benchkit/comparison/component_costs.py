@@ -1,7 +1,7 @@
 """CPU time per request of single trials by its parts: services, their user and system time, categories of profiles.
 
 Each table has a row for each part of a trial: trial_id, cell_id, block, service, component, value. The parts of a trial
-add up to its CPU time per request: what no part accounts for is a row of its own.
+add up to its CPU time per request; the remainder is a row of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 
@@ -23,22 +22,22 @@ from benchkit.stats.samples import excluded_ids
 ROUNDING = 1e-3
 """Share of the CPU time of a trial by which the sum of its services may differ: both are read within a millisecond."""
 SUM, REST = "all", "not attributed"
-"""Components of a level: the sum of all others, and what none of them accounts for."""
+"""Components of a level: the sum of all others, and the remainder of that sum."""
 USER_CPU = "user_cpu_s_total"
 LIMITS = frozenset({"generator-saturated", "link-saturated", "throttled"})
-"""Checks of what limits the rate. They exclude no trace: the system calls of a request are the same at any rate."""
+"""Checks of limits of the rate. They exclude no trace: the system calls of a request are the same at any rate."""
 COLUMNS = ["trial_id", "cell_id", "block", "service", "component", "value"]
 
 
 @dataclass(frozen=True, eq=False)
 class TrialCosts:
-    """The parts of the CPU time per request of the trials of a run; all tables are read at first use."""
+    """The parts of the CPU time per request of a run's trials."""
 
     run: RunData
 
     @cached_property
     def trials(self) -> pd.DataFrame:
-        """Measured trials that no verdict excludes and that have a rate and CPU time."""
+        """Measured trials with a rate and CPU time, without excluded ones."""
         return _usable(self._of_kind("measure"), excluded_ids(self.run.exclusions, RPS))
 
     @cached_property
@@ -48,7 +47,7 @@ class TrialCosts:
 
     @cached_property
     def services(self) -> pd.DataFrame:
-        """Parts by service; the rest of the CPU time of a trial is a row with an empty service."""
+        """Parts by service; the remainder of a trial is a row with an empty service."""
         costs = self._of_services(self.trials)
         sums = costs.groupby("trial_id")["value"].sum()
         of_trials = self.trials[self.trials["trial_id"].isin(sums.index)]
@@ -60,7 +59,7 @@ class TrialCosts:
 
     @property
     def has_undivided(self) -> bool:
-        """True if some trial has only the CPU time of several services together, as their telemetry is missing."""
+        """True if telemetry is missing, so that some trial has only the CPU time of several services together."""
         measured = self.trials[self.trials[CPU].notna()]
         return not measured["trial_id"].isin(self.services["trial_id"]).all()
 
@@ -82,7 +81,7 @@ class TrialCosts:
     def categories(self) -> pd.DataFrame:
         """Parts by category: the CPU time of unprofiled partners, divided by the shares of the profiles.
 
-        A service without a profile is one row, `not attributed`.
+        A service without a profile has one row, `not attributed`.
         """
         profiled, partners = self._of_kind("profile"), self._of_kind("control")
         if profiled.empty or self.run.table is None:
@@ -122,10 +121,6 @@ class TrialCosts:
         records = self.run.records(self.trials["trial_id"])
         return {record.trial_id: cores for record in records if (cores := _cores_allowed(record)) is not None}
 
-    @cached_property
-    def _stacks(self) -> Mapping[str, Mapping[str, Any]]:
-        return {cell.cell_id: stack_of(self.run.manifest.scenario, cell.levels) for cell in self.run.manifest.cells}
-
     def _of_kind(self, kind: str) -> pd.DataFrame:
         return self.run.trials[self.run.trials["kind"] == kind]
 
@@ -137,7 +132,8 @@ class TrialCosts:
         cpu = self.increases[self.increases["metric"] == "cpu_s_total"]
         rows = cpu.merge(trials[["trial_id", "cell_id", "block", "requests"]], on="trial_id")
         rows = rows.assign(value=rows["value"] / rows["requests"].astype("float64"), component=SUM)
-        services = {cell_id: list(stack.get("services") or ()) for cell_id, stack in self._stacks.items()}
+        scenario, cells = self.run.manifest.scenario, self.run.manifest.cells
+        services = {cell.cell_id: list(stack_of(scenario, cell.levels).get("services") or ()) for cell in cells}
         unwatched = trials[~trials["trial_id"].isin(rows["trial_id"])]
         is_alone = unwatched["cell_id"].map(lambda cell_id: len(services.get(cell_id, ())) == 1).astype(bool)
         unwatched = unwatched[is_alone]

@@ -1,10 +1,10 @@
 """Components of a ratio: what the difference between a cell and its baseline consists of.
 
 In a closed loop, requests per second are the CPU cores that the servers use, divided by their CPU time per request.
-This is the utilisation law (Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978). The
+This is the utilisation law (Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978). So the
 logarithm of a ratio of rates is a sum of two terms. The cores used are those allowed, times their utilisation. The CPU
 time per request is a sum over services, and over user code and kernel. With profiles it is a sum over the categories of
-each service. Every level adds up: what no part accounts for is a row of its own.
+each service. Every level adds up; the remainder is a row of its own.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Component(Frozen):
     """A part of the difference between a cell and its baseline.
 
     `value` and `baseline_value` are means over blocks: geometric at the levels of `LOGARITHMIC`, else arithmetic.
-    `difference` is the value less the baseline value in `unit`, at those levels of their logarithms. It is negated for
-    the CPU time per request, by which the rate is divided. `low` and `high` are the ends of its interval over blocks;
-    None: too few blocks.
+    `difference` is the value less the baseline value, in `unit`, and at the levels of `LOGARITHMIC` of logarithms. That
+    of the CPU time per request is negative there, as the rate is divided by it. `low` and `high` are the ends of its
+    interval over blocks; None: too few blocks.
     """
 
     cell_id: str
@@ -67,7 +67,7 @@ class Component(Frozen):
 
 
 def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tuple[Component, ...]:
-    """Return the components of the ratios of a run: by default those to its baseline. Level by level, largest first.
+    """Return the components of the ratios of a run, by default of those to its baseline: by level, the largest first.
 
     There is none without the CPU time of the servers, as with external servers, which are not watched.
     """
@@ -88,11 +88,10 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
 def components_between_runs(
     before: RunData, after: RunData, cells: Sequence[str], reference: str | None = None
 ) -> tuple[Component, ...]:
-    """Return the components of the ratios of cells of two runs, at the levels that sentences name.
+    """Return the components of the ratios of cells between two runs, at the levels that sentences name.
 
     Ids are those of `between_runs`; trials and intervals are those of `run_ratios`. With a `reference`, all values are
-    relative to that cell in the same block. Then there is only the level `rate`: no difference in seconds divides such
-    a ratio.
+    relative to that cell in the same block. Then there is only the level `rate`: relative values have no seconds.
     """
     runs = [run if reference else replace(run, exclusions=run.exclusions_between_runs) for run in (before, after)]
     if not all(map(_has_cpu_times, runs)):
@@ -128,7 +127,7 @@ def _has_cpu_times(run: RunData) -> bool:
 
 
 def _tables(costs: TrialCosts) -> dict[Level, pd.DataFrame]:
-    """Return the parts of each level whose parts add up per request."""
+    """Return the parts of the levels that add up per request."""
     traced = {level: costs.traces[costs.traces["level"] == level] for level in TRACED}
     return {"service": costs.services, "mode": costs.modes, "category": costs.categories, **traced}
 
@@ -146,7 +145,7 @@ def finest_parts(components: Sequence[Component]) -> list[Component]:
 
 
 Terms = Mapping[str, tuple[str, Mapping[str, int]]]
-"""Terms of a logarithm, the sum first: unit and factors of each, as columns of trials with exponent 1 or -1."""
+"""Unit and factors of the terms of a logarithm, the sum first: each factor is a column with exponent 1 or -1."""
 
 _USED = {RPS: 1, CPU: 1}
 RATE_TERMS: Terms = {SUM: ("req/s", {RPS: 1}), CORES: ("cores", _USED), COST: ("sec/req", {CPU: 1})}
@@ -178,7 +177,9 @@ def _additive(level: Level, rows: pd.DataFrame, compared: _Compared) -> list[Com
     of_pair = compared.rows(rows)
     if of_pair.empty:
         return []
-    parts = _by_block(of_pair)
+    index, columns = ["cell_id", "block"], ["service", "component"]
+    parts = of_pair.pivot_table(index=index, columns=columns, values="value", aggfunc="mean", fill_value=0.0)
+    parts = parts.loc[:, parts.ne(0).any()]
     both = compared.sides(parts)
     if both is None:
         return []
@@ -199,22 +200,14 @@ def _additive(level: Level, rows: pd.DataFrame, compared: _Compared) -> list[Com
     return [*found, compared.component(cell, baseline, level=level, service="", name=SUM, unit=unit)]
 
 
-def _by_block(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each cell and block, and a column for each service and component that is not zero throughout."""
-    parts = rows.pivot_table(
-        index=["cell_id", "block"], columns=["service", "component"], values="value", aggfunc="mean", fill_value=0.0
-    )
-    return parts.loc[:, parts.ne(0).any()]
-
-
 @dataclass(frozen=True)
 class _Compared:
-    """A cell and its baseline, and how differences between them are estimated."""
+    """A cell and its baseline, with the parameters of intervals of their differences."""
 
     pair: ComparedCells
     alpha: float
     inflations: Mapping[str, float] | None = None
-    """Inflation of the variances of two runs by term of the rate; None: differences are within blocks."""
+    """Inflation of the variances between two runs, by term of the rate; None: differences are within blocks."""
     reference: ComparedCells | None = None
     """Cells of the same blocks to which the two sides are relative."""
 

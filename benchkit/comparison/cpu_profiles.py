@@ -1,4 +1,4 @@
-"""CPU profiles of a run: the shares of its services by category, and what profiling cost."""
+"""CPU profiles of a run: the shares of its services by category, and the cost of profiling."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from benchkit.stats.samples import Exclusion, excluded_ids, take_samples, usable
 from benchkit.units import counted
 
 COST_METRICS = (RPS, CPU)
-"""Metrics in which the cost is stated; the host CPU that perf uses itself shows only in the first."""
+"""Metrics in which the cost is stated; only the first includes the CPU time that perf itself uses."""
 
 
 class ServiceProfile(Frozen):
     """A service of a cell, over all of its profiles in the run.
 
-    Shares are means over profiles, each from 0 to 1. `waiting` is the share of finding and waiting for work, `range`
-    its smallest and largest value, and `interval` its 95 % interval over all `samples`. `cumulative` holds the figures
-    of study 4. Excluded trials are not used, unless all are excluded (`only_invalid`).
+    Shares are means over profiles. `waiting` is the share of finding and waiting for work, `range` its smallest and
+    largest value, and `interval` its 95 % interval over all `samples`. `cumulative` holds the figures of study 4.
+    Excluded trials are not used, unless all are excluded (`only_invalid`).
     """
 
     cell_id: str
@@ -43,7 +43,7 @@ class ServiceProfile(Frozen):
     categories: Mapping[str, float]
     cumulative: Mapping[str, float]
     excluded_profiles: int = 0
-    """Number of profiles that are not in these shares because the rate of their trials is invalid."""
+    """Number of profiles that these shares exclude, as the rates of their trials are invalid."""
     only_invalid: bool = False
 
 
@@ -111,8 +111,8 @@ def profiler_cost(
 ) -> Ratio | None:
     """Return the ratio of observed trials to their unobserved partners, over all cells; None without such a pass.
 
-    Below 1 in RPS means that profiling or tracing slowed the server. `trials` has rows of one run, `exclusions` the
-    excluded ones. A pair is both trials of a cell in a block. Differences between cells widen the interval.
+    A ratio below 1 in RPS means that profiling or tracing slowed the server. `trials` has rows of one run. A pair is
+    both trials of a cell in a block. Differences between cells widen the interval.
     """
     rows = trials[in_profile_pass(trials, kind)]
     if rows.empty:
@@ -135,7 +135,7 @@ def cost_sentence(cost: Ratio) -> str:
 
 
 def in_profile_pass(trials: pd.DataFrame, kind: PassKind = "profile") -> pd.Series[bool]:
-    """Return a mask of the trials of a pass: observed trials and their partners, in the same blocks."""
+    """Return a mask of the trials of a pass: observed trials, and their partners in the same blocks."""
     own = trials["cell_id"].map(lambda cell_id: controlled(str(cell_id)) is None).astype(bool)
     observed = trials["kind"] == kind
     return observed | ((trials["kind"] == "control") & own & trials["block"].isin(trials["block"][observed]))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from benchkit import units
-from benchkit.comparison.cell_labels import CellView, panels_of
+from benchkit.comparison.cell_labels import CellView
 from benchkit.comparison.notes import latency_note
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import PERCENTILES
@@ -37,7 +37,8 @@ _NARROWEST = 4.0
 def _chart(run: StoredRun) -> Chart | None:
     percentiles = [each for each in PERCENTILES.values() if numbers(run.measured[each.name]).notna().any()]
     cells = run.cells_in({cell for each in percentiles for cell in run.values(each.name).by_cell})
-    drawn = sample_evenly(panels_of(cells))
+    panels = list(dict.fromkeys(view.panel for view in cells))
+    drawn = sample_evenly(panels)
     marks = _marks(run, [view for view in cells if view.panel in drawn], percentiles)
     if marks.empty:
         return None
@@ -49,7 +50,7 @@ def _chart(run: StoredRun) -> Chart | None:
     names = {_nines(each): each.label for each in percentiles}
     return Chart(
         caption="A curve that stays low to the right has a short tail, and curves of one colour that spread are trials that "
-        "disagree" + and_more(len(panels_of(cells)) - len(drawn), "panel") + ".",
+        "disagree" + and_more(len(panels) - len(drawn), "panel") + ".",
         panels=[
             Panel([lines(curves[curves["panel"] == panel]), points(marks[marks["panel"] == panel])], scale, panel)
             for panel in drawn
