@@ -101,7 +101,7 @@ def _show(found: RunComparison) -> None:
     if found.gate is not None:
         print(f"\nGate: {found.gate.verdict}")
         for line in found.gate.lines:
-            print(f"- {line.verdict}: {line.cell_id}, {line.metric}: {line.full_text}")
+            print(f"- {line.verdict}: {line.cell_id}, {line.metric}: {'; '.join((line.text, *line.notes))}")
 
 
 def show_classes(classes: Sequence[ClassResult]) -> None:

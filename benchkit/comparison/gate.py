@@ -26,7 +26,7 @@ EXIT_CODES: Mapping[GateVerdict, ExitCode] = {
 """Exit codes of the contract."""
 
 DEFAULT_WORSENING = 0.05
-"""Worsening of a metric that is allowed without a threshold."""
+"""Allowed worsening of a metric without a threshold."""
 
 
 def parse_share(value: object) -> object:
@@ -60,11 +60,6 @@ class GateLine(Frozen, serialize_by_alias=True):
     text: str
     notes: tuple[str, ...] = Field(default=(), serialization_alias="remarks")
     """Notes on the ratio: excluded trials, different answers, suspect trials."""
-
-    @property
-    def full_text(self) -> str:
-        """Text with its notes."""
-        return "; ".join((self.text, *self.notes))
 
 
 class GateResult(Frozen):
@@ -125,10 +120,10 @@ def judge_ratios(
 ) -> GateResult:
     """Evaluate every ratio of a metric that has a threshold, except controls.
 
-    A ratio has passed when its whole interval is within the limit. All must pass, so their number needs no adjustment
-    (intersection-union test: Berger, Technometrics 24, 1982). It has regressed when it is shown to be beyond the limit,
-    one-sided at half of `alpha`. As any ratio raises the alarm, this p is adjusted by Holm for their number. Otherwise,
-    and with too few blocks, it is inconclusive; so is everything under a `limitation` of all ratios.
+    A ratio has passed if its whole interval is within the limit. All must pass, so their number needs no adjustment
+    (intersection-union test: Berger, Technometrics 24, 1982). It has regressed if it is shown to be beyond the limit,
+    one-sided at half of `alpha`. As one ratio is enough for the verdict, this p is adjusted for their number (Holm).
+    Otherwise, and with too few blocks, it is inconclusive. With a `limitation`, every ratio is.
     """
     judged = [ratio for ratio in ratios if ratio.metric in thresholds.metrics and not ratio.control]
     limits = [_limit(ratio.metric, thresholds.metrics[ratio.metric]) for ratio in judged]

@@ -40,9 +40,9 @@ class RatioNoise:
     def safe_sd(self) -> float:
         """Upper 80 % confidence limit of `sd`.
 
-        A pilot's own estimate is as often too low as too high; where it is too low, the plan is too weak. With this
-        limit the plan has the power it states (Browne, On the use of a pilot sample for sample size determination,
-        1995). Simulations confirm it, with one exception: if a tenth of the trials are disturbed, the power is 77 %.
+        A pilot's estimate is as often too low as too high; if it is too low, the design has too little power. With this
+        limit it has the stated power (Browne, On the use of a pilot sample for sample size determination, 1995).
+        Simulations confirm it, with one exception: if a tenth of the trials are disturbed, the power is 77 %.
         """
         if self.df is None:
             return self.sd
@@ -50,9 +50,10 @@ class RatioNoise:
 
 
 class Resolution(Frozen):
-    """Ratios that a number of blocks can show in a family of comparisons; above 1, and for a fall the inverse.
+    """Differences that a number of blocks can show in a family of comparisons.
 
-    `detectable` is the ratio that is shown with a power of `POWER`; None: the noise is unknown, or the blocks too few.
+    `detectable` is the ratio above 1 that is shown with a power of `POWER`, as is its inverse. None: the noise is
+    unknown, or the blocks are too few.
     """
 
     blocks: int
@@ -104,9 +105,9 @@ def mde(noise: RatioNoise, blocks: int, family: int = 1, alpha: float = ALPHA) -
     It is for one comparison while all others are of equal cells, the hardest case of Holm. None: the blocks are too few
     to show any difference.
 
-    It follows from the noncentral t. The sign-flip test has few levels, and needs a larger effect than t at the largest
-    that it can use, of k sign patterns: under normal noise by at most 17 % at k = 1, 9 % at k = 2, and 4 % of many
-    (simulated for 6 to 13 blocks).
+    It follows from the noncentral t. The sign-flip test has few levels: multiples of the p of one sign pattern. At the
+    largest that it may use, of k patterns, it needs a larger effect than t. Under normal noise this is at most 17 %
+    more at k = 1, 9 % at k = 2, and 4 % for many (simulated for 6 to 13 blocks).
     """
     test = deciding_test(blocks, family, alpha)
     if test is None:
@@ -139,11 +140,11 @@ def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] 
 
 
 def design_limits(planned: Manifest) -> list[str]:
-    """Return what the blocks of a planned run cannot show, a sentence for each family of comparisons.
+    """Return the limits of the blocks of a planned run, a sentence for each family of comparisons.
 
-    There are none where the sign-flip test can decide, and of a sequential design, whose noise does not include drift.
-    A run that may end early has the limits of its fewest blocks. The noise, and so the detectable difference, is known
-    after a run.
+    There are none where the sign-flip test can decide, and for a sequential design, whose noise does not include drift.
+    A run that may end early has the limits of its fewest blocks. Detectable differences follow from the noise, which is
+    known only after a run.
     """
     if design_of(planned.scenario) == "sequential":
         return []

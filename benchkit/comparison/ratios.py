@@ -3,9 +3,9 @@
 Within blocks everything that all cells of a block share cancels out. Samples without common blocks are compared by
 their means, with a variance that allows for autocorrelation of neighbouring blocks.
 
-In a random order a disturbance from outside affects all cells alike. It has no direction, and the interval includes the
-variance that it adds to log-ratios. It biases a ratio only as far as it left one cell more CPU time than the other over
-all blocks. Work of servers without load always takes time from the others, in every order.
+In a random order a disturbance from outside affects all cells alike, and the interval includes the variance that it
+adds. It biases a ratio only as far as it left one cell more CPU time than the other over all blocks. Servers without
+load always take time from the others, in every order.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ Outcome = Literal["higher", "lower", "not shown", "undecided"]
 Direction = Literal["better", "worse"]
 
 CONTAINED = 0.2
-"""Largest bias that an interval includes anyway, as a share of its half-width. It is 0.39 standard errors. A normal
-estimate that is off by that much still lies within 1.96 of them in Φ(1.57) - Φ(-2.35) = 93 % of runs. Intervals cover
-the true ratio at least so often."""
+"""Largest bias that does not widen an interval, as a share of its half-width. It is 0.39 standard errors. A normal
+estimate with this bias lies within 1.96 of them in Φ(1.57) - Φ(-2.35) = 93 % of runs: intervals cover the true ratio at
+least so often."""
 
 _LARGEST = 700.0
-"""Largest logarithm whose exponential a double can hold, nearly."""
+"""Logarithm of about the largest number that a double can hold."""
 
 _SAME = 1e-9
-"""Largest difference of log-ratios that the rounding of sums alone can cause."""
+"""Largest difference of log-ratios that rounding errors alone can cause."""
 
 
 class Ratio(Frozen, serialize_by_alias=True):
@@ -77,7 +77,7 @@ class Ratio(Frozen, serialize_by_alias=True):
     """Divisor of both sides: between runs a cell of the same run, in a ratio of ratios the other pair of cells."""
     control: bool = False
     same_server: bool = False
-    """True: both cells are the same in every byte, so that the ratio shows how far apart equal servers come out."""
+    """True: both cells have the same server, byte for byte, so that the ratio shows the noise of equal servers."""
     blocks: int
     value: float | None = None
     baseline_value: float | None = None
@@ -87,7 +87,7 @@ class Ratio(Frozen, serialize_by_alias=True):
     confidence: float = 1 - ALPHA
     log_error: float | None = None
     bias: float = 0.0
-    """Largest systematic error of the logarithm that disturbances can have caused: the interval includes it."""
+    """Largest systematic error of the logarithm that disturbances can have caused; the interval includes it."""
     df: float | None = None
     p_sign_flip: float | None = None
     p_t: float | None = None
@@ -101,11 +101,11 @@ class Ratio(Frozen, serialize_by_alias=True):
     notes: tuple[str, ...] = Field(default=(), serialization_alias="remarks")
     """Notes on this ratio alone, such as different answers of its cells."""
     serious_notes: tuple[str, ...] = Field(default=(), exclude=True)
-    """The notes that are reasons to believe the ratio with care only: all but those that the scenario declares."""
+    """The notes that are reasons to believe the ratio only with care."""
     is_unusable: bool = False
     """True if no block has usable trials of both cells: the point comes from all measured trials."""
     is_limited_alike: bool = Field(default=False, exclude=True)
-    """True if the load tool was the limit, and its trials show no difference: it is not the ratio of the servers."""
+    """True if the load tool was the limit and its trials show no difference: the servers may differ."""
     uses_invalid: bool = Field(default=False, exclude=True)
     """True if the ratio uses invalid trials, on request."""
 
@@ -138,7 +138,7 @@ class Ratio(Frozen, serialize_by_alias=True):
     def with_bias(self, bias: float, note: str) -> Ratio:
         """Return the ratio with an interval that includes this bias of its logarithm, and a note on it.
 
-        A bias that is most of the interval is a reason to believe the ratio with care only.
+        A bias that is most of the interval is a serious note.
         """
         if self.low is None or self.high is None or self.ratio is None:
             return self
@@ -154,19 +154,19 @@ class Ratio(Frozen, serialize_by_alias=True):
         return _exp(mean - reach), _exp(mean + reach)
 
     def undecided(self) -> Ratio:
-        """Return the ratio with the reason that blocks are too few for an interval."""
+        """Return the ratio with the reason why it has no interval: too few blocks."""
         number = {0: "no block has", 1: "one block has"}.get(self.blocks, f"{self.blocks} blocks have")
         why = f"{number} usable trials of both cells; an interval needs {MIN_BLOCKS}"
         return self.model_copy(update={"reason": self.with_exclusions(why)})
 
     def rounded(self) -> Ratio:
-        """Return the ratio with the reason that it has no interval: it is the same in all blocks, by rounding."""
+        """Return the ratio with the reason why it has no interval: rounding made it the same in all blocks."""
         title = metric_named(self.metric).title
         why = f"the {title} is rounded: all {self.blocks} blocks have the same ratio, from which no interval follows"
         return self.model_copy(update={"reason": self.with_exclusions(why)})
 
     def without_outcome(self) -> Ratio:
-        """Return the ratio undecided, for another family; unchanged if its blocks are too few for any interval."""
+        """Return the ratio without the outcome in its family; unchanged if its blocks are too few for an interval."""
         if self.p_t is None:
             return self
         return self.model_copy(update={"outcome": "undecided", "worth": None, "reason": None, "p_holm": None})
@@ -176,7 +176,7 @@ class Ratio(Frozen, serialize_by_alias=True):
         return f"{text} ({describe_reasons(self.exclusions)})" if self.exclusions else text
 
     def with_notes(self, notes: Sequence[str], serious: Sequence[str] | None = None) -> Ratio:
-        """Return the ratio with more notes; `serious` are the serious ones among them; None: all."""
+        """Return the ratio with more notes, of which `serious` are serious; None: all."""
         more = notes if serious is None else serious
         return self.model_copy(update={"notes": (*self.notes, *notes), "serious_notes": (*self.serious_notes, *more)})
 
@@ -220,7 +220,7 @@ def _test(ratio: Ratio, family: int, alpha: float) -> Test:
 
 
 def _p(ratio: Ratio, test: Test, alpha: float) -> float:
-    """Return the p that decides; the p of t is divided by `t_share`, the share of the level at which t decides."""
+    """Return the p that decides; that of t is divided by the share of the level that t may use (`t_share`)."""
     if test == "sign-flip":
         return 1.0 if ratio.p_sign_flip is None else ratio.p_sign_flip
     share = t_share(ratio.blocks, alpha) if test == "t" else 1.0
@@ -258,10 +258,9 @@ def block_ratios(samples: Samples, pairs: Sequence[ComparedCells], alpha: float 
 def double_ratios(
     samples: Samples, pairs: Sequence[ComparedCells], reference: ComparedCells, alpha: float
 ) -> list[Ratio]:
-    """Estimate ratios relative to another ratio of the same blocks: a double ratio.
+    """Estimate ratios relative to another ratio of the same blocks.
 
-    `value` is the ratio of the pair, `baseline_value` the ratio of the `reference`, over blocks that have all four
-    cells.
+    `value` is the ratio of the pair, `baseline_value` that of the `reference`, over blocks that have all four cells.
     """
     others = samples.of(reference.cell_id) - samples.of(reference.baseline)
     ratios = []
@@ -326,9 +325,9 @@ def run_ratios(
     """Estimate ratios of the same cells between two runs, `after` relative to `before`; outcomes are added later.
 
     With a `reference` cell, each run's ratios to that cell within blocks are compared. A change of all cells cancels
-    out, and the interval covers as it should under every simulated noise. Without one, the values themselves are
-    compared, with a variance that allows for neighbouring blocks being alike. No interval can tell a change of the
-    hosts between the runs from a change of the cells.
+    out, and the interval keeps its coverage under every simulated noise. Without one, values are compared, with a
+    variance that allows for autocorrelation. No interval can tell a change of the hosts between the runs from a change
+    of the cells.
     """
     inflation = 1.0 if reference else serial_inflation([before.logs, after.logs])
     involved = () if reference is None else (reference,)
@@ -383,7 +382,7 @@ def _with_intervals(ratios: Sequence[Ratio], differences: Reals, rounded_below: 
 
 def _with_bias(ratio: Ratio, samples: Samples, alpha: float) -> Ratio:
     """Return the ratio with the bias that disturbances and a late load tool can have caused, in rates and latencies."""
-    from benchkit.judge.check import LOAD  # noqa: PLC0415 - pandas, which a history of kept estimates does not need
+    from benchkit.judge.check import LOAD  # noqa: PLC0415 - it imports pandas, which a history mostly does without
 
     if samples.left is None or ratio.high is None or ratio.ratio is None or ratio.metric not in LOAD:
         return ratio
@@ -412,7 +411,7 @@ def _with_bias(ratio: Ratio, samples: Samples, alpha: float) -> Ratio:
 
 
 def _is_rounded(ratio: Ratio, rounded_below: float) -> bool:
-    """Return True if one of the two times is mostly rounding, which alone can make the ratios of all blocks equal."""
+    """Return True if one of the two values is a time below the resolution: rounding can then make all ratios equal."""
     values = ratio.value, ratio.baseline_value
     return metric_named(ratio.metric).unit == "sec" and any(
         each is not None and each < rounded_below for each in values
@@ -435,8 +434,8 @@ class Bias:
 
     outside: float = 0.0
     neighbours: float = 0.0
-    """A server that works during other cells' slices takes this CPU time from them. It may save as much work in its own
-    slices for each of them. So a share of CPU time in each of n cells' slices changes a ratio by up to n shares."""
+    """A server that works in other cells' slices takes CPU time from them, and may save as much work in its own slices.
+    So a share of CPU time in the slices of each of n cells changes a ratio by up to n shares."""
     lag: float = 0.0
     """Error of latencies, in either direction, by requests that the load tool sent late."""
 
@@ -447,10 +446,10 @@ class Bias:
 
 
 def bias_of(outside: Reals, neighbours: Reals, half_width: float, alpha: float, lag: float = 0.0) -> Bias:
-    """Return the bias of a ratio; none if its interval, with this half-width of the logarithm, includes it anyway.
+    """Return the bias of a ratio; none if it is small beside the half-width of its interval (`CONTAINED`).
 
     `outside` and `neighbours` are log-ratios of the CPU time left, one for each block. The mean of `outside` counts
-    only if its own interval excludes zero: otherwise it is a part of the noise.
+    only if its own interval excludes zero: otherwise it is noise.
     """
     if len(outside) < MIN_BLOCKS:
         return Bias()

@@ -1,4 +1,4 @@
-"""`benchkit.load`: stored tables for notebooks and scripts, and the trials that a metric can be read from."""
+"""`benchkit.load`: stored tables for notebooks and scripts, and their usable trials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Engine = Literal["pandas", "dask"]
-"""Library that a table is given to."""
+"""Library of the returned table."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Selection:
 
 
 ENGINES: Registry[Callable[[Selection], Any]] = Registry("benchkit.engines", {}, Callable)
-"""Functions of plugins that return a selection as a table of another library than pandas, by the library's name."""
+"""Functions of plugins that return a selection as a table of another library, by the library's name."""
 
 StoredKind = Literal["measure", "control", "profile", "trace", "calibrate", "probe", "split"]
 """Kind of a trial; `split` is one whose block was interrupted and repeated."""
@@ -91,21 +91,20 @@ def load(
 ) -> pd.DataFrame | dd.DataFrame:
     """Read a stored table as a DataFrame, one row as `benchkit/store/README.md` says, in SI units.
 
-    Without any selection it has the rows of all runs: also of invalid trials, of profile trials, of all scenarios and
-    scales. A median over it means nothing. For figures, name a run and the metric:
+    Without any selection it has the rows of all runs: also of invalid and profiled trials, of all scenarios and scales.
+    A median over it means nothing. For figures, name a run and the metric:
     `load("trials", run="latest", valid_for="rps")`.
 
     - `store`: folder or URL of the store; else BENCHKIT_STORE, else ./results.
     - `run`: a run's id, the beginning of it, or `latest`: with `scenario` or `scale`, the latest of these runs.
     - `run_id`: a run's exact id.
     - `scenario`, `scale`: only runs of this scenario, and of this scale (`paper`, `lab`, `smoke`).
-    - `kind`: only trials of this kind, and rows that belong to them; with `valid_for` the default is `measure`, else
-      all.
-    - `valid_for`: a metric (a column of `trials`), or several. Only trials that have a value of each, and that no ratio
-      excludes. No finding of severity `invalid` names the metric, and a percentile has enough requests. Suspect trials
-      stay, and so do trials that were never judged. In tables other than `trials`, only rows of these trials.
+    - `kind`: only trials of this kind, and rows that belong to them. The default is all, with `valid_for` `measure`.
+    - `valid_for`: one or several metrics (columns of `trials`). Only trials, and rows that belong to them, with a value
+      of each metric that ratios use: no invalid finding names it, and a percentile has enough requests. Suspect trials
+      stay, and so do trials that were never judged.
     - `engine`: `dask` gives a DataFrame of Dask with a partition for each run, for tables larger than memory. Rows are
-      read when they are computed; the factors, and what selects trials (`kind`, `valid_for`), immediately.
+      read when they are computed; factors, and the trials that `kind` and `valid_for` select, immediately.
 
     Added columns: `scenario` and `run_id`, and in tables with `cell_id` a `factor_<name>` for each factor of the runs
     read. Its values are numbers if all its levels are numbers, else text; null where a run has no such factor.

@@ -1,4 +1,4 @@
-"""Texts of a comparison: phrases that all outputs share, and Markdown for a pull request."""
+"""Texts of a comparison: those that all outputs share, and Markdown for a pull request."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def p_value(ratio: Ratio) -> str:
 
 
 def outcome(ratio: Ratio, *, brief: bool = False) -> str:
-    """Return the outcome of a ratio, as `lower (worse)`, with excluded trials; unless `brief`, with reasons."""
+    """Return the outcome of a ratio, such as `lower (worse)`, with excluded trials; unless `brief`, with reasons."""
     if ratio.outcome == "undecided":
         mark = NOT_USABLE if ratio.is_unusable else "undecided"
         return mark if brief or not ratio.reason else f"{mark}: {ratio.reason}"
@@ -72,7 +72,7 @@ def describe_runs(comparison: RunComparison) -> str:
 
 
 def markdown(comparison: RunComparison) -> str:
-    """Return the comparison in GitHub's Markdown: a heading with the result, the answer, the notes, one table."""
+    """Return the comparison in GitHub's Markdown: a heading with the result, the answer, notes, and tables."""
     lines = [f"### {markdown_text(headline(comparison))}", ""]
     if comparison.answer is not None:
         lines += [f"**{markdown_text(' '.join(comparison.answer.sentences))}**", ""]
@@ -96,7 +96,7 @@ def markdown_text(plain: str) -> str:
 
 
 def markdown_code(plain: str) -> str:
-    """Return a name as code within a table, whose bars it escapes."""
+    """Return a name as code within a table, with escaped bars."""
     one_line = _CONTROL.sub(" ", plain).replace("|", "\\|")
     ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", one_line)), default=0))
     pad = " " if one_line.startswith("`") or one_line.endswith("`") else ""

@@ -37,8 +37,8 @@ def explanation(
     """Return why one cell differs from its baseline, as a clause from `because` on; None where no difference is shown.
 
     It has up to three parts: the term of the rate that differs more, the other term, and the first cause. The CPU time
-    is divided by category where the run has profiles, else by user code and kernel, else by service. `relative_to` is
-    the cell to which both sides are relative, between two runs.
+    is divided by category, in runs without profiles by user code and kernel, else by service. `relative_to` is the cell
+    to which both sides are relative, between two runs.
     """
     rate = {each.component: each for each in components if each.level == "rate"}
     if SUM not in rate or not is_shown(rate[SUM]):
@@ -57,9 +57,9 @@ def explanation(
 def cost_explanation(
     components: Sequence[Component], names: Mapping[str, str], causes: Sequence[Cause] = ()
 ) -> str | None:
-    """Return the parts of a difference of the CPU time per request, and the first cause; None where none is shown.
+    """Return the parts of a difference in CPU time per request, as `2.91 µs less for app`, and the first cause.
 
-    Such a clause is `2.91 µs less for app`.
+    None where no part is shown to differ.
     """
     parts = _largest_parts(components)
     return "; ".join([", ".join(parts), *(cause_clause(each, names) for each in causes[:1])]) if parts else None
@@ -80,7 +80,7 @@ def difference_sentence(
 
 
 def cause_clause(cause: Cause, names: Mapping[str, str]) -> str:
-    """Return a cause with its figures as a clause: `nginx-go opens a connection …: 0.99 connections per request`."""
+    """Return a cause with its evidence: `nginx-go opens a connection …: 0.99 connections per request`."""
     return f"{names[cause.subject_id]} {cause.symptom.text}: {cause.symptom.evidence}"
 
 
@@ -112,14 +112,14 @@ def _largest_parts(components: Sequence[Component]) -> list[str]:
 
 
 def _part(component: Component, *, is_alone: bool) -> str:
-    """Return the difference of a part; `is_alone`: of the only service, which needs no name."""
+    """Return the difference of a part: `2.91 µs less for app`; without the service's name if that is the only one."""
     more = "more" if component.difference > 0 else "less"
     name = component.component if is_alone and component.component != SUM else part_name(component)
     return f"{units.seconds(abs(component.difference))} {more} for {name}"
 
 
 def part_name(component: Component) -> str:
-    """Return the name of a part of the CPU time: a service, or what a service does."""
+    """Return the name of a part of the CPU time: a service, a category of it, or the remainder."""
     if component.service is None:
         return "what no service accounts for" if component.component == REST else component.component
     return component.service if component.component == SUM else f"{component.service}: {component.component}"

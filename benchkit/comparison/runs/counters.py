@@ -1,4 +1,4 @@
-"""Counters of hosts and services: their increases in measured windows, and the balance of work among workers."""
+"""Counters of hosts and services: increases in measured windows, and the balance of work among workers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def of_servers(telemetry: pd.DataFrame) -> pd.DataFrame:
 def increases_of(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     """Return the increase of each counter in each trial: `KEYS`, value, elapsed_s; rows of a host have no service.
 
-    `telemetry` and `trials` are rows of the tables of these names. An increase runs from the last sample before the
-    window, else the first in it. It ends at the first sample after the window, else the last in it. `elapsed_s` is the
-    time between.
+    `telemetry` and `trials` are rows of the tables of these names. An increase begins at the last sample before the
+    window, else at the first in it. It ends at the first sample after the window, else at the last in it. `elapsed_s`
+    is the time between.
     """
     rows = telemetry[telemetry["metric"].astype(str).str.endswith("_total")]
     rows = rows.assign(**{name: rows[name].astype(object).fillna("") for name in ("service", "instance")})
@@ -58,8 +58,8 @@ class WorkerBalance(Frozen):
 def worker_balances(trials: pd.DataFrame, telemetry: pd.DataFrame) -> tuple[WorkerBalance, ...]:
     """Return the services of a cell that have several workers; `trials` are rows of the cell, `telemetry` its table.
 
-    The figure is the CPU time of a worker, not the connections it accepted: kernels and servers count those by socket
-    or in total. Services of one name on several hosts are several services: their processes may have the same pids.
+    CPU time shows the balance, not accepted connections: kernels and servers count these by socket or in total.
+    Services of one name on several hosts are several services, as their processes may have the same pids.
     """
     rows = telemetry[telemetry["metric"] == PROCESS_CPU]
     rows = rows[~rows["service"].astype(str).map(is_of_load_tool).astype(bool)]

@@ -27,10 +27,10 @@ from benchkit.store.tables import load, load_trials
 
 NOISY_HOST = "noisy-host"
 DISTURBANCES = frozenset({NOISY_HOST, "throttled", "stalled", "busy-neighbour"})
-"""Checks of causes, other than their load, that take CPU time from servers."""
+"""Checks of what takes CPU time from servers, apart from their load."""
 
 TOOL_IS_LIMIT = frozenset({"generator-saturated"})
-"""Check of a load tool that is the limit, so that a rate is not the server's."""
+"""Check of a load tool that is the limit."""
 
 OUTSIDE = DISTURBANCES - {"busy-neighbour"}
 """Checks of disturbances from outside the run."""
@@ -38,7 +38,7 @@ OUTSIDE = DISTURBANCES - {"busy-neighbour"}
 
 @dataclass(frozen=True)
 class StoredFinding:
-    """A finding about the metrics of a trial that `metrics` names."""
+    """A finding about metrics of a trial."""
 
     trial_id: str
     check: str
@@ -59,7 +59,7 @@ class RatioBasis:
 
 
 IGNORED_CHECKS = (conditions.OBSERVED.code, between_trials.COLD.code)
-"""Checks with findings that profiling itself causes: perf starts in the first third of the window and slows it."""
+"""Checks whose findings profiling itself causes: perf starts in the first third of the window and slows it."""
 
 
 class ComparedRun(Frozen):
@@ -75,7 +75,7 @@ class ComparedRun(Frozen):
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """A run: its manifest, its trials, the excluded ones, and the findings about the others."""
+    """A run: its manifest, its trials, their exclusions, and the findings about them."""
 
     manifest: Manifest
     trials: pd.DataFrame
@@ -84,9 +84,9 @@ class RunData:
     disturbed: tuple[Exclusion, ...] = ()
     """Disturbed trials, which only ratios within a block may use: see `exclusions_between_runs`."""
     table: Callable[[str], pd.DataFrame] | None = None
-    """Function that reads another table of the run by its name; None: it has these trials alone."""
+    """Function that reads another table of the run by its name; None: no other table is known."""
     folder: RunFolder | None = None
-    """Folder with its raw files, which may be missing; None: it has tables alone."""
+    """Folder with its raw files, which may be missing; None: there is none."""
 
     def samples(self, metric: str) -> Samples:
         """Return the samples of a metric of its measured trials.
@@ -145,7 +145,7 @@ class RunData:
 
     @property
     def exclusions_between_runs(self) -> tuple[Exclusion, ...]:
-        """Exclusions for values not compared within blocks, where no random order turns disturbances into noise."""
+        """Exclusions for comparisons across blocks, where disturbances are no noise."""
         return (*self.exclusions, *self.disturbed)
 
     @property
@@ -167,10 +167,10 @@ class RunData:
 
     @cached_property
     def primary_metric(self) -> str:
-        """Metric that its comparisons open with: the one that the load leaves free.
+        """Metric that its comparisons open with: a result that the load does not set.
 
         It is the capacity where each block searches for it, and goodput where the target rate has a shape. Where every
-        trial has a target rate, which is then no result, it is CPU per request; else requests per second.
+        trial has a target rate, it is CPU per request; else requests per second.
         """
         compared = self.trials[self.trials["kind"].isin(["measure", "control"])]
         for metric in (CAPACITY, GOODPUT):
@@ -198,10 +198,7 @@ class RunData:
 
 
 def read_run_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | None = None) -> RunData:
-    """Read a stored run. `without` are the exclusions to apply; None: the exclusions by its verdicts.
-
-    Raises InputError for a damaged run.
-    """
+    """Read a stored run; `without` are its exclusions, None: those by its verdicts. Raises InputError if damaged."""
     table = cache(partial(read_table, store, run.run_id))
     manifest, trials = load_trials(run, store)
     return run_data_from_tables(manifest, trials, table("verdicts"), without, table=table, folder=run)
@@ -227,7 +224,7 @@ def run_data_from_tables(
     table: Callable[[str], pd.DataFrame] | None = None,
     folder: RunFolder | None = None,
 ) -> RunData:
-    """Return the data of a run from loaded tables with its rows alone; `table` reads its other tables by name."""
+    """Return the data of a run from tables of its rows; `table` reads its other tables by name."""
     columns = (verdicts[name] for name in ("trial_id", "check", "severity", "metrics"))
     findings = tuple(
         StoredFinding(str(trial_id), str(check), severity, frozenset(map(str, metrics)))
@@ -235,7 +232,7 @@ def run_data_from_tables(
     )
     disturbed: tuple[Exclusion, ...] = ()
     if without is None:
-        # Findings about a slow clock do not name CPU time and exclude nothing: the clock is a property of the host.
+        # Findings about a slow clock do not name CPU time, and exclude nothing: the clock is a property of the host.
         disturbed = tuple(
             Exclusion(each.trial_id, f"disturbed: {each.check}", each.metrics)
             for each in findings
@@ -270,9 +267,9 @@ def studied_functions(functions: pd.DataFrame) -> Iterator[tuple[str, pd.DataFra
 
 
 def profile_pass_exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
-    """Return the exclusions in the passes, except for findings that observing itself causes.
+    """Return the exclusions in the passes, without findings that profiling itself causes.
 
-    Excluding the trials that observing slowed most would understate its cost.
+    To exclude the trials that it slowed most would understate its cost.
     """
     observed = verdicts["trial_id"].isin(trials["trial_id"][trials["kind"].isin(["profile", "trace"])])
     return verdict_exclusions(trials, verdicts[~(observed & verdicts["check"].isin(IGNORED_CHECKS))], manifest)
