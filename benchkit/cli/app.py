@@ -57,13 +57,8 @@ def common(
         show_logs(verbose)
 
 
-def common_options_first(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with options of all commands first."""
-    return sorted(arguments, key=lambda each: each not in FLAGS)
-
-
 def _report_usage(error: Any) -> int:  # noqa: ANN401 - of a class that Typer does not export
-    """Print a usage error like all other errors; a command group without a command prints its help."""
+    """Print a usage error like other errors, or the help of a group without a command; return the exit code."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
     else:
@@ -91,10 +86,10 @@ def run_command(given: Sequence[str]) -> int:
 
     Turns every error that benchkit raises on purpose into one message on stderr; with `--debug` it is raised.
     """
-    arguments = common_options_first(given)
+    arguments = sorted(given, key=lambda each: each not in FLAGS)
     try:
         return int(app(arguments, prog_name="benchkit", standalone_mode=False) or ExitCode.DONE)
-    except (typer.Abort, BrokenPipeError):  # of a question, or of the reader of the output, as `head`
+    except (typer.Abort, BrokenPipeError):  # a question was declined, or a reader of the output ended, such as `head`
         return ExitCode.FAILED
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

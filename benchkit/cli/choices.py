@@ -66,7 +66,7 @@ def own_lab(
 
     With `is_one_host` servers and load tool share one host, so that the load reaches servers that listen on its
     loopback interface alone. Servers then see the files that this shell sees, those in /tmp included.
-    With `on_loopback` that interface is this machine's.
+    With `on_loopback` the host has the loopback interface of this machine.
     """
     from benchkit.lab.choice import remove_abandoned
     from benchkit.lab.lab import down, up
@@ -88,7 +88,7 @@ def own_lab(
 def hosts_for(
     command: str, servers: Sequence[str], inventory: Path | None, lab: str | None, *, quiet: bool
 ) -> Iterator[Inventory]:
-    """Yield the hosts that the options name, or the hosts of a lab of the command's own."""
+    """Yield the hosts that the options name, else those of a new lab for this command."""
     from benchkit.scenario.server_arguments import is_on_this_machine
 
     if inventory is None and lab is None:
@@ -144,7 +144,7 @@ def read_requests(
     headers: Sequence[str] | None,
     headers_env: Sequence[str] | None,
 ) -> tuple[Request, ...]:
-    """Return the requests of the options; a body goes to each of `requests` whose method takes one.
+    """Return the requests of the options; each of `requests` whose method takes a body has it.
 
     The default path is the one in the URLs of the servers. Raises BadParameter, and InputError for several paths.
     """

@@ -1,4 +1,4 @@
-"""The commands and their one line of help; a process imports only the command that it was started for."""
+"""The commands with a line of help each; a process imports only the command that it runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchkit.registry import Registry
 
 
 class Listed(NamedTuple):
-    """A command in the help: its one line there, and its function or application."""
+    """A command with its line of help, and the path of its function or application."""
 
     help: str
     target: str
@@ -71,7 +71,7 @@ def plugin_commands(title: str) -> Registry[Any]:
 
 
 class Commands(TyperGroup):
-    """Command group that imports a command on demand: importing all of them would dominate a short command's time."""
+    """Command group that imports a command on demand: to import all would take most of the time of a short command."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer has its own copy of click
         """Return the names of all commands in the order of the help."""
@@ -86,7 +86,7 @@ class Commands(TyperGroup):
                 formatter.write_dl(rows)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
-        """Return the command of that name; for an unknown name build all, so that Click suggests one."""
+        """Return the command of that name; for an unknown name build all, so that Click can suggest similar ones."""
         names = [cmd_name] if cmd_name in COMMANDS else self.list_commands(ctx)
         for name in [cmd_name] if cmd_name in names else names:
             if name not in self.commands:

@@ -24,7 +24,7 @@ from benchkit.files import read_bounded
 from benchkit.safe_text import RedactingFormatter, legible, legible_json
 
 UNBROKEN = 1000
-"""Width of a table that goes to a program or file, where no line may be broken."""
+"""Width of a table in a pipe or file, where no line may be broken."""
 STDIN = "-"
 LIBRARIES = ("paramiko", "fabric", "invoke")
 """Libraries whose messages below warnings are shown with `-vv` only."""
@@ -142,9 +142,9 @@ _active: list[Signals] = []
 
 @contextmanager
 def signals_interrupt() -> Iterator[Signals]:
-    """Turn Ctrl-C, SIGTERM and SIGHUP into KeyboardInterrupt, once, so that clean-up is not interrupted in turn.
+    """Turn the first Ctrl-C, SIGTERM or SIGHUP into KeyboardInterrupt.
 
-    A second signal prints that clean-up continues; from the third on each raises KeyboardInterrupt again.
+    The second only prints that clean-up continues; from the third on each raises KeyboardInterrupt again.
     """
     if _active:  # nested: the outer block keeps its handlers, and counts signals for both
         yield _active[-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -33,9 +32,9 @@ Position = tuple[int, int]
 
 
 class RunDisplay:
-    """Display of one run, which shows its events; `quiet`: nothing.
+    """Display of the events of one run; with `quiet` it shows nothing.
 
-    With `after_block`, it prints what that function returns after each block, in place of the lines of trials.
+    With `after_block`, it prints the text of that function after each block, in place of the lines of trials.
     """
 
     def __init__(self, *, quiet: bool = False, after_block: Callable[[RunFolder], str] | None = None) -> None:
@@ -57,7 +56,9 @@ class RunDisplay:
             case Planning(cells):
                 say(f"planning {units.counted(cells, 'cell')}")
             case Opened(plan):
-                self._start(plan)
+                self._planned = frozenset(map(position_of, plan.planned_trials))
+                for sentence in describe_connections(plan):
+                    say(sentence)
             case Notice(text):
                 say(text)
             case Resumed(finished):
@@ -83,37 +84,25 @@ class RunDisplay:
                 retrying = f"retrying in {pause_s:g} s" if pause_s else "retrying"
                 say(f"block {trial.block}  {trial.title}  {retrying}: {reason}")
 
-    def _start(self, plan: RunPlan) -> None:
-        self._planned = frozenset(map(position_of, plan.planned_trials))
-        for sentence in describe_connections(plan):
-            say(sentence)
-
     def _end(self, trial: PlannedTrial, result: str, reason: str | None = None) -> None:
         self._ended.add(position_of(trial))
         self._ended_here += 1
         text = f"block {trial.block}  {trial.title}  {result}"
         if self._after_block is None:
             why = "" if reason is None else f": {reason}"
-            say(f"[{self._done}] {text}  ({self._times}){why}")
+            say(f"[{len(self._ended)}/{len(self._planned)}] {text}  ({self._times}){why}")
             return
         if reason is not None:
             say(f"{text}: {reason}")
-        left = Counter(block for block, _ in self._planned - self._ended)
-        if not left[trial.block] and self.folder is not None:
+        if trial.block not in {block for block, _ in self._planned - self._ended} and self.folder is not None:
             say(f"block {trial.block}: {self._after_block(self.folder)}")
 
     @property
-    def _done(self) -> str:
-        return f"{len(self._ended)}/{len(self._planned)}"
-
-    @property
     def _times(self) -> str:
+        """Elapsed and remaining time, after a trial has ended."""
         elapsed_s = 0.0 if self._began_s is None else time.monotonic() - self._began_s
-        text = f"{units.duration(elapsed_s)} elapsed"
-        if not self._ended_here:
-            return text
-        unfinished = len(self._planned) - len(self._ended)
-        return f"{text}, about {units.duration(elapsed_s / self._ended_here * unfinished)} remaining"
+        remaining_s = elapsed_s / self._ended_here * (len(self._planned) - len(self._ended))
+        return f"{units.duration(elapsed_s)} elapsed, about {units.duration(remaining_s)} remaining"
 
 
 def position_of(trial: PlannedTrial) -> Position:
@@ -125,7 +114,7 @@ def describe_connections(plan: RunPlan) -> Iterator[str]:
     """Yield a sentence for each external server: which host connects to which address."""
     for cell in plan.cells:
         if is_held(cell.cell_id):
-            continue  # the servers of its first phase
+            continue  # the cell at full speed has the same servers
         hosts = ", ".join(dict.fromkeys(generator.host for generator in cell.generators))
         for server in cell.spec.external:
             own = " on its own loopback interface" if server.endpoint.is_loopback else ""

@@ -37,8 +37,8 @@ def history(
 ) -> None:
     """Show how the ratios of a scenario changed over its runs, and with which run their level shifted.
 
-    Each ratio is to the baseline of the same run, so that it survives a change of hosts, which is stated. A shift has
-    at least three runs on either side.
+    Each ratio is to the baseline of the same run, so that hosts may change, which is stated. A shift has at least three
+    runs on either side.
     """
     from benchkit.run_history.series import history as read_history
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from benchkit.models.facts import RecordedFacts
 
 HOW = {"undone": "restored", "rebooted": "undone by a reboot of the host"}
-"""Words for the ways in which a change was undone."""
+"""Texts for how a change was undone."""
 
 app = typer.Typer(help="Hosts: facts, missing programs, leftovers of abandoned runs.", no_args_is_help=True)
 
@@ -107,7 +107,7 @@ def restore(
         done += [outcome for host in hosts for outcome in _restore(host)]
         has_failures = any(each["failures"] for each in done if each["how"] != "kept")
         if everything and not has_failures:
-            hosts.lock("hosts restore --all")  # nobody else can begin to use the hosts meanwhile
+            hosts.lock("hosts restore --all")  # no run may begin meanwhile
             done += [_outcome(host, host.call(Agent.remove_workdir), "removed") for host in hosts]
     if json:
         print_json({"lab": hosts.inventory.lab, "done": done})
@@ -176,7 +176,7 @@ def prepare(
 
 
 def _prepare(host: Host, lacking: list[str], *, yes: bool) -> dict[str, Any]:
-    """Install packages on one host, or report why not and the line to run there."""
+    """Install packages on one host; return what was installed, or why not and the line to run there."""
     from benchkit.hosts.packages import build_hint, install_command, install_on, packages_for, shell_line
 
     spec, facts = host.spec, host.facts

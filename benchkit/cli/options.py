@@ -14,7 +14,7 @@ from benchkit.errors import InputError
 from benchkit.models import Scale
 
 MAX_TIMEOUT_S = 86400
-"""Longest lease, reconnection and comparison, in seconds: a day. Operating systems refuse much longer timeouts."""
+"""Longest time of an option, in seconds: a day. Operating systems refuse much longer timeouts."""
 MAX_SEED = 2**63 - 1
 SCENARIO_HELP = "A shipped scenario's name, or a YAML file."
 SCALE_HELP = "paper: the published figures; lab: what a small lab does; smoke: seconds."
@@ -55,14 +55,14 @@ def finite(value: float | None) -> float | None:
 
 
 def in_existing_folder(path: Path | None) -> Path | None:
-    """Return the path of an output. Raises BadParameter if its folder is missing, as by a typing error."""
+    """Return the path of an output. Raises BadParameter if its folder is missing."""
     if path is not None and not path.absolute().parent.is_dir():
         raise typer.BadParameter(f"there is no folder {path.absolute().parent}")
     return path
 
 
 def option(*names: str, text: str, default: str | bool = True, **more: Any) -> OptionInfo:  # noqa: ANN401 - typer's own
-    """Return an option with this help; `default` is what the help shows as its default."""
+    """Return an option with this help; `default` is the text of its default there."""
     info: OptionInfo = typer.Option(*names, help=text, show_default=default, **more)
     return info
 

@@ -42,9 +42,10 @@ def list_runs(
     store: StoreToRead = None,
     json: Json = False,
 ) -> None:
-    """List the runs in the store, oldest first, without calibrations, by which `versus` finds its settings.
+    """List the runs in the store, oldest first.
 
-    A `stopped` run was killed: `benchkit run --resume` resumes it.
+    A `stopped` run was killed: `benchkit run --resume` resumes it. Calibrations, by which `bisect` finds its settings,
+    are listed with --all.
     """
     from benchkit.store.store import open_store
 
@@ -81,7 +82,7 @@ def trials(
     store: StoreToRead = None,
     json: Json = False,
 ) -> None:
-    """Show every trial of a run, whether it can be believed, and why it failed if it did."""
+    """Show the trials of a run with their verdicts and failures."""
     from benchkit.judge.verdicts import finding_details, group_findings, group_skipped_checks
     from benchkit.models.design import explain
     from benchkit.store.journal import read_progress
@@ -155,7 +156,7 @@ def _failed_trials(run: RunFolder, progress: RunProgress) -> list[dict[str, Any]
 
 @app.command()
 def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
-    """Build the tables of a run from its raw outputs, and judge its trials again."""
+    """Rebuild the tables and verdicts of a run from its raw outputs."""
     from benchkit.run.judge import reparse_run
     from benchkit.store.store import Store, store_path
 
@@ -228,7 +229,7 @@ def push(
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
-    """Publish runs that have ended to a store at a URL, for others to read.
+    """Publish ended runs to a store at a URL, for others to read.
 
     The manifest comes last, so that nobody sees half a run. An interrupted push continues where it stopped. A run whose
     id the store has with other content is refused; nothing is deleted. Credentials come from the environment and the
@@ -251,7 +252,7 @@ def pull(
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
-    """Fetch published runs into a folder, every file verified against its checksum.
+    """Fetch published runs into a folder, and verify every file.
 
     The manifest comes last. A run whose id the folder has with other content is refused.
     """
@@ -265,7 +266,7 @@ def pull(
 
 
 def _show_transfers(transfers: Iterable[tuple[str, int]], done: str, *, json: bool) -> None:
-    """Print each transfer once it is done: run id and number of files, of which 0 says that the run was there."""
+    """Print each transfer once it is done: run id and number of files; 0 files: the run was already there."""
     results = []
     for run_id, files in transfers:
         results.append({"run_id": run_id, "files": files})

@@ -46,9 +46,9 @@ def run(
 ) -> None:
     """Run a scenario on its hosts and store the results, or resume an interrupted run.
 
-    A trial is retried after growing pauses where a host is lost, or is short of space, memory, processes or a port for
-    the moment. Any other failure is final: the run continues with the next trial, and skips the rest of a cell after
-    three failures in a row.
+    A trial is retried after growing pauses if a host is lost, or lacks space, memory, processes or ports for a while.
+    Any other failure is final: the run continues with the next trial, and skips the rest of a cell after three failures
+    in a row.
 
     Resuming: --resume RUN (`latest` is the newest) runs what an interrupted run did not finish, and what it skipped. It
     keeps the trials that ended. A block that was interrupted in the middle is repeated whole. --retry-failed also
@@ -97,7 +97,7 @@ def run(
 
 
 def _resumed_experiment(folder: RunFolder, scenario: str | None, *, retry_failed: bool) -> Experiment:
-    """Return the experiment of a stored run, with its fields from `scenario` if that is given. Raises InputError."""
+    """Return the experiment of a stored run, read from `scenario` if that is given. Raises InputError."""
     from benchkit.errors import InputError
     from benchkit.run.resume import require_unfinished
     from benchkit.scenario.read import SCALES, read_experiment, stored_experiment
@@ -149,7 +149,7 @@ def run_interruptibly(
     *,
     is_resumable: bool = True,
 ) -> RunOutcome:
-    """Run an experiment on the hosts of an inventory; at an interruption, say what is restored.
+    """Run an experiment on the hosts of an inventory; when interrupted, print what is restored.
 
     With `is_resumable` the message says how to resume the run.
     """

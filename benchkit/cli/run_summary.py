@@ -132,7 +132,7 @@ def _incomplete_trials(outcome: RunOutcome, progress: RunProgress) -> Iterator[s
 
 
 def _failed(blocks: list[int]) -> str:
-    """Return `2 failed (blocks 1, 4)`: failures in several blocks point at the cell, not at a moment."""
+    """Return the number of failures and their blocks: `2 failed (blocks 1, 4)`."""
     if not blocks:
         return ""
     where = f"block{'s' if len(set(blocks)) > 1 else ''} {', '.join(map(str, sorted(set(blocks))))}"
@@ -162,14 +162,11 @@ def _cells(data: RunData, outcome: RunOutcome, progress: RunProgress) -> list[di
 
 
 def print_results(results: Sequence[ServerResult], rate_held: float | None = None) -> None:
-    """Print a row for each server, with its latencies at the held rate; problems replace the number of valid trials."""
+    """Print a row for each server, with its latencies at the held rate, and its problems or number of valid trials."""
     rows = []
     latencies = ("p50", "p99") if rate_held is not None else ()
     for result in results:
-        texts = {
-            RPS: units.rate(result.rps),
-            CPU: units.seconds(result.server_cpu_s_per_request),
-        }
+        texts = {RPS: units.rate(result.rps), CPU: units.seconds(result.server_cpu_s_per_request)}
         rate, cost = (f"({text})" if metric in result.unusable else text for metric, text in texts.items())
         held = () if result.held is None else (result.held.p50_s, result.held.p99_s)
         shown = [units.seconds(each) for each in held] if held else [""] * len(latencies)
@@ -188,13 +185,13 @@ def print_results(results: Sequence[ServerResult], rate_held: float | None = Non
 def print_comparison(
     outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, save: Path | None, is_one_host: bool
 ) -> bool:
-    """Print the results of servers, their answer and where the report is; return True if anything is compared."""
+    """Print the results of servers, their answer and the path of the report; return True if anything is compared."""
     say_not_restored(outcome)
     data = read_run_data(store, outcome.run)
     held = held_of(data)
     results, answer = server_results(data, held), answer_of_run(data)
     alone = results[0] if len(results) == len(data.manifest.cells) == 1 else None
-    is_interrupted = outcome.status == "interrupted"  # then there is no report, which takes seconds
+    is_interrupted = outcome.status == "interrupted"  # then no report is written, as that takes seconds
     if json:
         document = {
             **outcome_document(outcome, store),
@@ -219,8 +216,8 @@ def print_comparison(
     labels = {view.cell_id: view.label for view in cell_views(data.manifest)}
     killed = {record.cell_id: record.killed[0] for record in outcome.run.records() if record.killed}
     for cell_id, sentence in killed.items():
-        told, _, _ = sentence.partition(", and was killed")
-        print(f"{labels[cell_id]}: {told}, and was killed after each trial, which took time from the comparison.")
+        cause, _, _ = sentence.partition(", and was killed")
+        print(f"{labels[cell_id]}: {cause}, and was killed after each trial, which took time from the comparison.")
     if is_interrupted:
         cells = sum(cell.unsupported is None for cell in data.manifest.cells)
         blocks = int((data.trials.groupby("block").size() == cells).sum())
@@ -272,11 +269,7 @@ def _print_places(outcome: RunOutcome, store: Store, save: Path | None, *, has_r
 
 def _print_measured(server: ServerResult, rate_held: float | None) -> None:
     """Print the load curve of a server, its rate, and its latencies at the held rate."""
-    lines = {
-        "server": server.label,
-        "RPS": units.rate(server.rps),
-        "connections": str(server.connections or ""),
-    }
+    lines = {"server": server.label, "RPS": units.rate(server.rps), "connections": str(server.connections or "")}
     if server.curve is not None:
         rows = [
             (
@@ -301,7 +294,7 @@ def _print_measured(server: ServerResult, rate_held: float | None) -> None:
 
 
 def ratio_text(ratio: Ratio | None) -> str:
-    """Return `1.31 [1.24, 1.38]`, in brackets alone where it cannot be used; empty where there is no ratio."""
+    """Return a ratio with its interval: `1.31 [1.24, 1.38]`, or `(1.31)` if it cannot be used; empty without one."""
     if ratio is None or ratio.ratio is None:
         return ""
     if ratio.is_unusable:

@@ -1,4 +1,4 @@
-"""`benchkit validate`, `fields` and `plan`: scenario files, their fields, and what a run of them will do."""
+"""`benchkit validate`, `fields` and `plan`: scenario files, their fields, and plans of their runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from benchkit.scenario.schema import FilePart
 
 WIDTH = 100
-"""Columns of descriptions."""
+"""Columns that descriptions fill."""
 MAX_BLOCKS_SHOWN = 50
 """Blocks whose order is shown."""
 
@@ -117,9 +117,9 @@ def plan(
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Show cells, order and time of a run, what its blocks cannot show, and which cells the hosts do not support.
+    """Show cells, order, time and statistical power of a run, and which cells the hosts do not support.
 
-    Changes nothing on the hosts. `compare` states the difference that a run can detect, from its own noise.
+    Changes nothing on the hosts. After a run, `compare` states the difference that its noise allows to detect.
     """
     from benchkit.cli.choices import inventory_of
     from benchkit.comparison.power import design_limits

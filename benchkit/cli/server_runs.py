@@ -1,4 +1,4 @@
-"""Runs of comparisons of servers, which begin again where their curves or first block ask for another load tool."""
+"""Runs of comparisons of servers, which begin again if curves or the first block show that they need other settings."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def compare_servers(
     quiet: bool,
     shows_blocks: bool = True,
 ) -> tuple[RunOutcome, ServerComparison]:
-    """Run a comparison, and begin again where its curves or first block ask for another load tool, quota or design.
+    """Run a comparison, and begin again if its curves or first block need another load tool, quota or design.
 
-    The time spent is taken off the budget. It begins again a few times at most, as no adaptation is undone. `save` is a
-    file for the scenario that runs. Returns the outcome, of an interrupted comparison too, and the comparison as it
-    ran. Raises KeyboardInterrupt where no trial of it ended, HostError with the cause where a server does not run.
+    The budget is for all attempts together. There are a few at most, as no adaptation is undone. `save` is a file for
+    the scenario that runs. Returns the outcome, also of an interrupted comparison, and the comparison as it ran. Raises
+    KeyboardInterrupt if no trial ended, HostError with the cause if a server does not run.
     """
-    if _is_measured_as_it_is(make_fields(comparison)):
+    if _runs_without_quota(make_fields(comparison)):
         comparison = replace(comparison, fixed=comparison.fixed | {"quota"})
     before: ServerComparison | None = None
     while True:
@@ -94,7 +94,7 @@ def compare_servers(
 
 
 def _ratios(store: Store, folder: RunFolder) -> str:
-    """Return the ratios of a running comparison, or the rate of its only server."""
+    """Return the ratios of a running comparison, the rate of its only server, or at first the load curves."""
     data = read_run_data(store, folder)
     if set(data.trials["kind"]) == {"calibrate"}:
         return "; ".join(f"{each.label} {each.curve.sentence}" for each in cell_curves(data))
@@ -108,10 +108,10 @@ def _has_measured(store: Store, folder: RunFolder) -> bool:
     return bool((trials["kind"] == "measure").any())
 
 
-def _is_measured_as_it_is(fields: Fields) -> bool:
-    """Return True where servers get no CPU quota: it would change the result of a server alone.
+def _runs_without_quota(fields: Fields) -> bool:
+    """Return True where servers get no CPU quota: it would change the result of a single one.
 
-    It cannot limit external servers, so that the servers beside them get none either.
+    It cannot limit external servers, so the servers that are compared with them get none either.
     """
     backends = [service["backend"] for stack in fields["stacks"].values() for service in stack["services"].values()]
     is_alone = all(len(levels) == 1 for levels in fields["factors"].values())
@@ -119,7 +119,7 @@ def _is_measured_as_it_is(fields: Fields) -> bool:
 
 
 def _require_running(outcome: RunOutcome, store: Store) -> None:
-    """Raise HostError with the reasons where servers failed before anything was measured, or cannot run here."""
+    """Raise HostError with the reasons if servers failed before anything was measured, or cannot run here."""
     views = cell_views(outcome.run.manifest())
     names = {view.cell_id: view.label for view in views}
     failures = [f"{view.label}: {view.unsupported}" for view in views if view.unsupported]

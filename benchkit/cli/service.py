@@ -1,4 +1,4 @@
-"""`benchkit service`: a scenario's stack that stays up on its hosts, without load."""
+"""`benchkit service`: a scenario's stack kept up on its hosts, without load."""
 
 from __future__ import annotations
 
@@ -124,9 +124,9 @@ def down(
 def _connected(
     experiment: Experiment, inventory: Inventory, cell: str | None, *, is_to_run: bool
 ) -> Iterator[tuple[RunPlan, PlannedCell, Hosts]]:
-    """Connect to the hosts; yield the plan, the selected cell, and the hosts.
+    """Connect to the hosts; yield the plan, the selected cell and the hosts.
 
-    With `is_to_run`, raises the first error that would prevent a run.
+    With `is_to_run`, raises the first error that prevents a run.
     """
     from benchkit.hosts.connections import connect_all
     from benchkit.plan.planner import draft_plan

@@ -26,7 +26,7 @@ def parse(
     file: Annotated[str, typer.Argument(help="Its output, or - for stdin.")],
     json: Json = False,
 ) -> None:
-    """Read one output of a load tool, and print what it states and what contradicts it."""
+    """Read one output of a load tool; print its figures, and contradictions between them."""
     from benchkit.loadtools.findings import find
     from benchkit.loadtools.formats import read_run
     from benchkit.loadtools.text import decode

@@ -95,7 +95,9 @@ def versus(
     certificate: options.Certificate = None,
     why: Annotated[
         bool,
-        typer.Option("--why", help="Profile the servers afterwards, for up to the same time again, and say why."),
+        typer.Option(
+            "--why", help="Profile the servers afterwards, for up to the same time again, to explain the result."
+        ),
     ] = False,
     trace: options.Trace = False,
     save: options.Save = None,
@@ -165,7 +167,7 @@ def versus(
         make_fields = partial(compare_refs, build, run, refs, here)
     else:
         make_fields = partial(compare_commands, named_servers(servers, names))
-    experiment = experiment_of(make_fields(comparison), settings or ())  # mistakes are found before a lab is started
+    experiment = experiment_of(make_fields(comparison), settings or ())  # finds mistakes before a lab is started
     if not quiet and (shortage := comparison.shortage(len(experiment.cells))):
         say(shortage)
     if why:
@@ -193,7 +195,7 @@ def versus(
 
 
 def held_load(text: str) -> dict[str, Any]:
-    """Return the held rate of a comparison as `--at` states it. Raises BadParameter for any other text."""
+    """Return the fields of a comparison for its held rate, as typed for --at. Raises BadParameter for other texts."""
     if text == "off":
         return {"held_share": None}
     try:
@@ -264,10 +266,10 @@ def capacity(
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Find the highest rate at which servers keep limits of latency, and say how sure that is.
+    """Find the highest rate at which servers keep limits of latency, with an interval.
 
-    The server is restarted for each rate, unless it is given by its URL. Servers that are started run in a lab of the
-    command's own, or on the hosts of -i or --lab.
+    A server is restarted for each rate, unless it is given by its URL. Servers are started in a lab of the command's
+    own, or on the hosts of -i or --lab.
     """
     from benchkit.cli.choices import hosts_for, named_servers, place_of, read_requests, wait_idle_hosts
     from benchkit.cli.console import signals_interrupt
@@ -300,7 +302,7 @@ def capacity(
     )
     goal = CapacityGoal(slo=Objective(**limits, error_share=errors), precision=precision, budget_s=duration)
     fields = capacity_fields(named, comparison, goal, probe_s=probe, blocks=blocks)
-    experiment = experiment_of(fields)  # mistakes are found before a lab is started
+    experiment = experiment_of(fields)  # finds mistakes before a lab is started
     stored_in = Store(store_path(store))
     if save is not None:
         save_scenario(fields, save)

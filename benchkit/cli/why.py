@@ -1,4 +1,4 @@
-"""`benchkit why`: what the difference between cells consists of, and its known causes."""
+"""`benchkit why`: the components of the differences between cells, and their known causes."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def why(
     """Show what the difference between each cell and its baseline consists of, with intervals over blocks.
 
     Requests per second are the CPU cores that the servers use, divided by their CPU time per request. That time is
-    divided by service, and where the run has profiles (`benchkit run --profile`) by category. The rows of each of these
-    tables add up. Known causes that only one of two cells has are named, with their figures and the next step.
+    shown by service, and by category if the run has profiles (`benchkit run --profile`). The rows of each table add up.
+    Known causes that only one of two cells has are named, with their figures and the next step.
     """
     from benchkit.comparison.cell_labels import cell_views
     from benchkit.comparison.components import components_of
@@ -84,7 +84,7 @@ def why(
 
 
 def _notes(data: RunData, *, has_categories: bool) -> Iterator[str]:
-    """Yield notes on undivided CPU time, the cost of tracing, missing traces, and useful passes."""
+    """Yield notes on undivided CPU time, on the cost of tracing, on missing traces, and on passes that would help."""
     from benchkit.comparison.component_costs import TrialCosts
     from benchkit.comparison.cpu_profiles import cost_sentence, profiler_cost
     from benchkit.models.metrics import RPS
@@ -147,26 +147,19 @@ def _print_tables(parts: Sequence[Component], interval: str) -> None:
     print()
 
 
-def _format(unit: str) -> Callable[[float], str]:
-    """Return the function that formats values of a unit."""
-    formats: dict[str, Callable[[float], str]] = {
-        "sec/req": units.seconds,
-        "req/s": units.rate,
-        "1/req": units.rate,
-        "B/req": units.size,
-        "Hz": lambda hertz: f"{hertz / 1e9:.2f} GHz",
-    }
-    return formats.get(unit, units.ratio)
+_FORMATS: Mapping[str, Callable[[float], str]] = {"sec/req": units.seconds, "req/s": units.rate, "1/req": units.rate}
+"""Functions that format values of a unit; other values are ratios."""
 
 
 def _row(component: Component) -> tuple[str, ...]:
     from benchkit.comparison.components import COST, LOGARITHMIC
     from benchkit.comparison.why import part_name, signed
 
-    shown, name = _format(component.unit), "sum" if component.is_sum else part_name(component)
+    shown = _FORMATS.get(component.unit, units.ratio)
+    name = "sum" if component.is_sum else part_name(component)
     ends = [end for end in (component.low, component.high) if end is not None]
     if component.level in LOGARITHMIC:
-        sign = -1 if component.unit == "Hz" or component.component == COST else 1  # divisors
+        sign = -1 if component.component == COST else 1  # the rate is divided by it
         difference = units.ratio(math.exp(sign * component.difference))
         interval = [units.ratio(end) for end in sorted(math.exp(sign * end) for end in ends)]
         if component.is_sum:
