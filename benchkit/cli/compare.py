@@ -24,11 +24,7 @@ Format = Literal["text", "markdown"]
 def compare(
     run: RunId,
     run2: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[RUN2]",
-            help="Another run: its cells relative to the same cells of RUN.",
-        ),
+        str | None, typer.Argument(metavar="[RUN2]", help="Another run: its cells relative to the same cells of RUN.")
     ] = None,
     *,
     metric: Annotated[

@@ -100,8 +100,7 @@ Set = Annotated[
     option("--set", text="Override a field of the scenario, such as load.connections=64.", metavar="FIELD=VALUE"),
 ]
 Seed = Annotated[
-    int | None,
-    option("--seed", text="Seed of the order of trials.", min=0, max=MAX_SEED, default="the scenario's"),
+    int | None, option("--seed", text="Seed of the order of trials.", min=0, max=MAX_SEED, default="the scenario's")
 ]
 Profile = Annotated[
     bool, option("--profile", text="Add a pass of profiled trials for every cell, even if the scenario has none.")
@@ -125,8 +124,7 @@ LabName = Annotated[
     ),
 ]
 LabNameOrOwnLab = Annotated[
-    str | None,
-    option("--lab", text="Use the hosts of this lab.", metavar="NAME", default=_OWN_LAB),
+    str | None, option("--lab", text="Use the hosts of this lab.", metavar="NAME", default=_OWN_LAB)
 ]
 WaitIdle = Annotated[
     float | None,
@@ -159,12 +157,7 @@ Tags = Annotated[
     option("--tag", text="Tag the run, such as version=1.4; `history` shows its tags.", metavar="KEY=VALUE"),
 ]
 Resume = Annotated[
-    str | None,
-    option(
-        "--resume",
-        text="Resume this interrupted run at its first unfinished trial.",
-        metavar="RUN",
-    ),
+    str | None, option("--resume", text="Resume this interrupted run at its first unfinished trial.", metavar="RUN")
 ]
 AcceptChanges = Annotated[
     bool, option("--accept-changes", text="Resume a run even if its scenario or hosts have changed.")
@@ -204,8 +197,7 @@ ReadyWithin = Annotated[
 ]
 Save = Annotated[Path | None, option("--save", text="Save the scenario that ran, to build on.", metavar="FILE")]
 BuildCommand = Annotated[
-    str | None,
-    option("--build", text="Command that builds the server of a ref into the folder {out}.", metavar="CMD"),
+    str | None, option("--build", text="Command that builds the server of a ref into the folder {out}.", metavar="CMD")
 ]
 BuiltCommand = Annotated[
     str | None,
@@ -216,8 +208,7 @@ BuiltCommand = Annotated[
     ),
 ]
 LoadTool = Annotated[
-    str | None,
-    option("--tool", text="Load tool.", default="h2load, or wrk or hey for servers that close connections"),
+    str | None, option("--tool", text="Load tool.", default="h2load, or wrk or hey for servers that close connections")
 ]
 LoadConnections = Annotated[
     int | None,

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 
 CellOption = Annotated[
-    str | None,
-    typer.Option("--cell", metavar="CELL", help="Use all profiles of this cell; FILE is then a run."),
+    str | None, typer.Option("--cell", metavar="CELL", help="Use all profiles of this cell; FILE is then a run.")
 ]
 ServiceOption = Annotated[
     str | None, typer.Option("--service", metavar="NAME", help="With --cell: the service, if there are several.")
@@ -26,8 +25,7 @@ ServiceOption = Annotated[
 
 app = typer.Typer(help="A pprof or perf profile: functions, shares, export to speedscope.", no_args_is_help=True)
 File = Annotated[
-    str,
-    typer.Argument(metavar="FILE", help="A pprof profile or output of `perf script`, gzipped or not; - for stdin."),
+    str, typer.Argument(metavar="FILE", help="A pprof profile or output of `perf script`, gzipped or not; - for stdin.")
 ]
 
 
@@ -129,12 +127,7 @@ def show_top(
 
 @app.command("shares")
 def show_shares(
-    file: File,
-    *,
-    cell: CellOption = None,
-    service: ServiceOption = None,
-    store: StoreToRead = None,
-    json: Json = False,
+    file: File, *, cell: CellOption = None, service: ServiceOption = None, store: StoreToRead = None, json: Json = False
 ) -> None:
     """Show the share of each category (scheduler, system calls, GC, HTTP, …); the shares add up to one."""
     from benchkit.profiles.shares import shares

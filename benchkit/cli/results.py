@@ -173,11 +173,7 @@ def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
 def check(
     run: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[RUN]",
-            help="A run's id, the beginning of one, or `latest`.",
-            show_default="all runs",
-        ),
+        typer.Argument(metavar="[RUN]", help="A run's id, the beginning of one, or `latest`.", show_default="all runs"),
     ] = None,
     *,
     store: StoreFolder = None,

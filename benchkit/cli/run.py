@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    scenario: Annotated[
-        str | None,
-        typer.Argument(metavar="SCENARIO", help=options.SCENARIO_HELP),
-    ] = None,
+    scenario: Annotated[str | None, typer.Argument(metavar="SCENARIO", help=options.SCENARIO_HELP)] = None,
     *,
     inventory: options.InventoryFile = None,
     lab: options.LabName = None,

@@ -24,10 +24,7 @@ MAX_BLOCKS_SHOWN = 50
 
 
 def validate(
-    scenarios: Annotated[
-        list[str],
-        typer.Argument(metavar="SCENARIO…", help="Names of shipped scenarios, or files."),
-    ],
+    scenarios: Annotated[list[str], typer.Argument(metavar="SCENARIO…", help="Names of shipped scenarios, or files.")],
     json: options.Json = False,
 ) -> None:
     """Validate scenario files at every scale they have; errors name file, line and field."""
@@ -65,8 +62,7 @@ def fields(
     ] = None,
     *,
     schema: Annotated[
-        bool,
-        typer.Option("--schema", help="Print the JSON Schema of scenario files, for editors."),
+        bool, typer.Option("--schema", help="Print the JSON Schema of scenario files, for editors.")
     ] = False,
     json: options.Json = False,
 ) -> None:

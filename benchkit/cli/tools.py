@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 def parse(
     tool: Annotated[
-        str,
-        typer.Argument(
-            help="The load tool that wrote it, or auto to recognise it; an unknown name lists all.",
-        ),
+        str, typer.Argument(help="The load tool that wrote it, or auto to recognise it; an unknown name lists all.")
     ],
     file: Annotated[str, typer.Argument(help="Its output, or - for stdin.")],
     json: Json = False,

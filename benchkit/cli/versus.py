@@ -177,14 +177,7 @@ def versus(
         with hosts_for("versus", servers, inventory, lab, quiet=quiet) as hosts:
             wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
             outcome, comparison = compare_servers(
-                make_fields,
-                comparison,
-                hosts,
-                stored_in,
-                settings=settings or (),
-                tags=tags,
-                save=save,
-                quiet=quiet,
+                make_fields, comparison, hosts, stored_in, settings=settings or (), tags=tags, save=save, quiet=quiet
             )
         is_one_host = comparison.cpus is not None
         is_answered = print_comparison(outcome, stored_in, quiet=quiet, json=json, save=save, is_one_host=is_one_host)

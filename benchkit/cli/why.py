@@ -30,8 +30,7 @@ TITLES = {
 
 def why(
     run: Annotated[
-        str,
-        typer.Argument(metavar="[RUN]", help="A run's id, the beginning of one, or `latest`."),
+        str, typer.Argument(metavar="[RUN]", help="A run's id, the beginning of one, or `latest`.")
     ] = "latest",
     *,
     store: StoreToRead = None,

@@ -149,11 +149,7 @@ Terms = Mapping[str, tuple[str, Mapping[str, int]]]
 
 _USED = {RPS: 1, CPU: 1}
 RATE_TERMS: Terms = {SUM: ("req/s", {RPS: 1}), CORES: ("cores", _USED), COST: ("sec/req", {CPU: 1})}
-CORE_TERMS: Terms = {
-    SUM: ("cores", _USED),
-    ALLOWED: ("cores", {ALLOWED: 1}),
-    USED: ("ratio", {**_USED, ALLOWED: -1}),
-}
+CORE_TERMS: Terms = {SUM: ("cores", _USED), ALLOWED: ("cores", {ALLOWED: 1}), USED: ("ratio", {**_USED, ALLOWED: -1})}
 
 
 def _logarithmic(level: Level, terms: Terms, trials: pd.DataFrame, compared: _Compared) -> Iterator[Component]:

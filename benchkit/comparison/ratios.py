@@ -121,11 +121,7 @@ class Ratio(Frozen, serialize_by_alias=True):
 
     def with_point(self, value: float, baseline_value: float) -> Ratio:
         """Return the ratio of two values, given as logarithms, without an interval."""
-        point = {
-            "value": _exp(value),
-            "baseline_value": _exp(baseline_value),
-            "ratio": _exp(value - baseline_value),
-        }
+        point = {"value": _exp(value), "baseline_value": _exp(baseline_value), "ratio": _exp(value - baseline_value)}
         return self.model_copy(update=point)
 
     def with_interval(self, mean: float, error: float, df: float, alpha: float) -> Ratio:

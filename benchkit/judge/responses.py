@@ -150,11 +150,7 @@ def response_mismatches(
         if own and other and len(own | other) > 1 and not implied:
             found.append(
                 ResponseMismatch(
-                    trait=trait,
-                    cell_id=cell_id,
-                    baseline=baseline,
-                    seen=_ordered(own),
-                    baseline_seen=_ordered(other),
+                    trait=trait, cell_id=cell_id, baseline=baseline, seen=_ordered(own), baseline_seen=_ordered(other)
                 )
             )
     return tuple(found)

@@ -267,8 +267,7 @@ def group_findings(trials: pd.DataFrame, verdicts: pd.DataFrame) -> list[Finding
     ]
     cells = list(dict.fromkeys(trials["cell_id"]))
     return sorted(
-        groups,
-        key=lambda each: (WORST_FIRST.index(each.severity), check_order(each.check), cells.index(each.cell_id)),
+        groups, key=lambda each: (WORST_FIRST.index(each.severity), check_order(each.check), cells.index(each.cell_id))
     )
 
 

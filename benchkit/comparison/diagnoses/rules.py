@@ -482,10 +482,7 @@ _ALL = (
         "Give servers and load CPUs of different cores, or other hosts.",
     ),
     Diagnosis(
-        "clock-rate",
-        _clock_rate,
-        "ran at a lower clock rate",
-        "Turn turbo off, and set the governor to `performance`.",
+        "clock-rate", _clock_rate, "ran at a lower clock rate", "Turn turbo off, and set the governor to `performance`."
     ),
     Diagnosis("waits", _waits, "waits without using the CPU"),
     Diagnosis(

@@ -178,10 +178,7 @@ def _changed_bodies(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckR
 
 
 CHANGED_RESPONSE = Check(
-    "changed-response",
-    "the server's responses changed under load",
-    of_trial=_later_responses,
-    of_run=_changed_bodies,
+    "changed-response", "the server's responses changed under load", of_trial=_later_responses, of_run=_changed_bodies
 )
 
 

@@ -55,11 +55,7 @@ def _profile_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
         }
         for each in profiles
     ]
-    return table(
-        "profiles",
-        "Finding and waiting for work: share of the CPU samples",
-        rows,
-    )
+    return table("profiles", "Finding and waiting for work: share of the CPU samples", rows)
 
 
 def _costs(run: StoredRun) -> Iterator[Block]:

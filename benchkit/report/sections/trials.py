@@ -18,16 +18,7 @@ from benchkit.judge.verdicts import checks_by_trial, verdict_label
 from benchkit.models.design import control_of
 from benchkit.models.metrics import P50, P99, PERCENTILES
 from benchkit.models.run import HostRecord
-from benchkit.report.sections.blocks import (
-    Block,
-    Details,
-    Part,
-    ReportInput,
-    Section,
-    TableBlock,
-    Text,
-    heading,
-)
+from benchkit.report.sections.blocks import Block, Details, Part, ReportInput, Section, TableBlock, Text, heading
 from benchkit.report.stored_run import StoredRun, numbers
 from benchkit.report.summary import errors
 from benchkit.report.tables import Entry, Table, TableColumn, named, number, prose, table
