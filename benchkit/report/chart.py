@@ -30,10 +30,9 @@ from benchkit.report.style import INK, MUTED, SURFACE, colour, dashes, drawable,
 
 WIDTH_IN = 7.6
 MAX_PANELS = 12
-"""Maximum number of panels of a figure; `sample_evenly` chooses them, and the caption names the number of the
-others."""
+"""Most panels of a figure; `sample_evenly` chooses them, and the caption has the number of the others."""
 MAX_ROWS = 40
-"""Maximum number of rows of a figure; the caption names the number of the others."""
+"""Most rows of a figure; the caption has the number of the others."""
 
 _EDGE_IN, _TITLE_IN, _LINE_IN, _KEY_IN, _SOURCE_IN = 0.08, 0.25, 0.17, 0.20, 0.24
 _SUBTITLE_CHARACTERS, _LEGEND_CHARACTERS, _LABEL_CHARACTERS = 114, 105, 42
@@ -50,7 +49,7 @@ Sampled = TypeVar("Sampled")
 
 @dataclass(frozen=True)
 class Scale:
-    """An axis: the text of its ticks, its label, and its ends (None: it ends where the data do)."""
+    """An axis: the text of its ticks, its label, and its ends (None: those of the data)."""
 
     text: Callable[[float], str]
     label: str = ""
@@ -58,11 +57,11 @@ class Scale:
     high: float | None = None
     kind: Literal["linear", "log"] = "linear"
     ticks: int = 5
-    """Ticks for which there is room, about."""
+    """Approximate number of ticks."""
     whole: bool = False
     """True if ticks are whole numbers, as seconds are."""
     places: Sequence[float] | None = None
-    """Values that have the ticks; None: round numbers."""
+    """Values of the ticks; None: round numbers."""
 
     def apply(self, axes: Axes, name: Literal["x", "y"]) -> None:
         """Set up one axis of a panel, and of all panels that share it."""
@@ -111,7 +110,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class ChartRow:
-    """A row: its name, and a text right of the panels; or a heading over the whole width."""
+    """A row: its name and a text right of the panels, or a heading over the whole width."""
 
     name: str
     beside: str = ""
@@ -120,7 +119,7 @@ class ChartRow:
 
 @dataclass(frozen=True)
 class Chart:
-    """The content of a figure: the sentence below it, which is also its description, and its panels.
+    """The content of a figure: a caption, which also describes it to screen readers, and its panels.
 
     With `rows`, panels have these rows, counted from the top; otherwise they share the scale `x`.
     """
@@ -134,7 +133,7 @@ class Chart:
 
 
 def draw(chart: Chart, title: str, source: str) -> Figure:
-    """Draw a chart under its title, with the source of its data in the last line."""
+    """Draw a chart with its title above, and the source of its data below."""
     with style():
         if chart.rows:
             row_in = max(_SMALLEST_ROW_IN, min(_ROW_IN, _ROWS_IN / len(chart.rows)))
@@ -263,7 +262,7 @@ def notes(*parts: str | None) -> str:
 
 
 def and_more(count: int, what: str) -> str:
-    """Return the end of a caption on what a figure omits; empty if it omits nothing."""
+    """Return the end of a caption, `; 3 more cells are not drawn`; empty if the figure omits nothing."""
     return f"; {units.counted(count, f'more {what} is', f'more {what}s are')} not drawn" if count > 0 else ""
 
 
@@ -288,6 +287,6 @@ def text_size(rows: int) -> float:
 
 
 def _shorten(text: str, room_in: float, size: float) -> str:
-    """Return as much of a text as fits into a width, by the average width of a character."""
+    """Return the beginning of a text that fits into a width, by the average width of a character."""
     characters = int(72 * room_in / (_EM * size))
     return text if len(text) <= characters else f"{text[: max(0, characters - 1)].rstrip()}…"

@@ -1,7 +1,7 @@
-"""The shape of every figure, and its rendering to files and to an element of a page, the same bytes every time.
+"""The interface of a figure, and its rendering to files and to an element of a page, the same bytes every time.
 
-Matplotlib writes six decimals, inline styles and fixed colours. In a page, whose policy forbids inline styles, styles
-become attributes and colours the variables of the theme.
+Matplotlib writes six decimals, inline styles and fixed colours. The policy of a page forbids inline styles: there they
+become attributes, and colours become variables of the theme.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from benchkit.report.style import TONES, style
 class ReportFigure:
     """A figure of the report: its name, its title, and its chart of a run.
 
-    `chart` returns None if the run has no data for it. `data` is the section of the report with the numbers behind it.
+    `chart` returns None if the run has no data for it. `data` is the section of the report with its numbers.
     """
 
     name: str
@@ -70,7 +70,7 @@ def draw_figure(figure: ReportFigure, run: StoredRun) -> Drawing | None:
 
 _DPI = 150
 _TALLEST_PX = 8000
-"""Height of a PNG file from which its resolution is reduced: many programs open no taller picture."""
+"""Greatest height of a PNG file, by a lower resolution: many programs open no taller picture."""
 _COMPRESSION = 3
 """Compression level of zlib: two thirds of the time of its default, for files an eighth larger."""
 _NO_DATES = {"Creator": None, "Date": None, "Format": None, "Type": None}
@@ -115,7 +115,7 @@ _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 _ALIKE_MARKS = re.compile(
     r'<use href="(#[^"]*)" x="[^"]*" y="[^"]*"([^/]+)/>(?:<use href="\1" x="[^"]*" y="[^"]*"\2/>)+'
 )
-"""Neighbouring marks that differ in their place alone: a run may have ten thousand."""
+"""Neighbouring marks that differ only in their place: a run may have ten thousand."""
 
 
 def svg_file(raw: str, description: str) -> str:

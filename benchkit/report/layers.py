@@ -1,7 +1,7 @@
 """Layers of panels, drawn from tidy frames: points, intervals, bars, lines of trials, averages.
 
 A frame has a row for each mark, and each function names the columns that it reads. `hue` is the number of a level,
-which gives colour, marker and dashes; marks without one are in ink. `exclusion` is the reason why a trial is excluded:
+which sets colour, marker and dashes; marks without one are black. `exclusion` is the reason why a trial is excluded:
 such trials are drawn hollow or dotted, never hidden.
 """
 
@@ -21,7 +21,7 @@ from benchkit.report.stored_run import numbers
 from benchkit.report.style import GRID, INK, MUTED, SURFACE, MarkStyle, colour, dashes, drawable, marker
 
 Layer = Callable[[Axes], None]
-"""Marks of a panel; what is drawn later lies over what was drawn before."""
+"""Function that draws marks in a panel; later layers cover earlier ones."""
 Arguments = ParamSpec("Arguments")
 
 HOLLOW, DOTTED = "hollow: excluded", "dotted: excluded"
@@ -47,7 +47,7 @@ def _layer(draw: Callable[Concatenate[Axes, Arguments], None]) -> Callable[Argum
 
 @_layer
 def points(axes: Axes, frame: pd.DataFrame, *, area: float = 13.0, rim: float = 0.0) -> None:
-    """Draw points: x, y, and if known hue, exclusion and hollow (True: hollow without being excluded).
+    """Draw points: x, y, and if known hue, exclusion and hollow (True: hollow, though not excluded).
 
     `area` is in square points, `rim` the width of a light edge.
     """

@@ -1,4 +1,4 @@
-"""The report page: the sections of a run, style and script in one file that escapes all data and fetches nothing."""
+"""The report page: the sections of a run in one file with style and script; it escapes all data, fetches nothing."""
 
 from __future__ import annotations
 
@@ -94,14 +94,10 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_legible,
+        finalize=lambda value: legible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
     result.filters["body"] = _body
     return result
-
-
-def _legible(value: object) -> object:
-    return legible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 _TAGS = {"number": "<td", "name": "<th scope=row", "text": "<td class=text", "prose": "<td class=prose"}
@@ -110,7 +106,7 @@ _needs_escape = re.compile("[&<>\"']").search
 
 
 def _body(table: Table) -> Markup:
-    """Return the rows of a table as HTML. Templates would be too slow: a run has ten thousand rows."""
+    """Return the rows of a table as HTML: templates are too slow for the ten thousand rows that a run may have."""
     tags = [(_TAGS[column.kind], "</th>" if column.kind == "name" else "</td>") for column in table.columns]
     parts: list[str] = []
     for row in table.rows:
@@ -125,7 +121,7 @@ def _body(table: Table) -> Markup:
 
 
 def _theme() -> str:
-    """Return the tones as CSS variables, light and for dark screens (paper is light)."""
+    """Return the tones as CSS variables, light and for dark screens; paper is light."""
     light = "".join(f"--{tone.name}:{tone.light};" for tone in TONES)
     dark = "".join(f"--{tone.name}:{tone.dark};" for tone in TONES)
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"

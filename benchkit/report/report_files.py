@@ -1,4 +1,4 @@
-"""Files of a report, each written whole or not at all, the page last."""
+"""Files of a report: each is written whole or not at all, the page last."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_report(run: StoredRun, directory: Path) -> Path:
 
 
 def draw_figures(run: StoredRun) -> list[Drawing]:
-    """Draw the figures that the run has data for, in the order of the report; one of a plugin that fails is omitted."""
+    """Draw the figures that the run has data for, in the order of the report; failing ones of plugins are omitted."""
     drawings = []
     for figure in FIGURES.values():
         try:
@@ -51,9 +51,9 @@ def draw_figures(run: StoredRun) -> list[Drawing]:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file: it gets all of its content, or stays as it was. Raises BenchkitError.
+    """Write all of a file, or leave it as it was. Raises BenchkitError.
 
-    Its folder is created, but not the parents of that: they may belong to a run that is removed meanwhile.
+    Its folder is created, but no parent of it, which may belong to a run that is removed meanwhile.
     """
     try:
         path.parent.mkdir(exist_ok=True)

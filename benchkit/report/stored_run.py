@@ -1,4 +1,4 @@
-"""A stored run as figures and reports see it, and its reader."""
+"""A stored run with all that figures and reports show, and its reader."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MetricValues:
     """Values of one metric.
 
     `trials` has a row for each trial that has a value, in the order of the blocks. Its columns are cell_id, trial_id,
-    block, value, and exclusion, the reason why averages leave the trial out (None if they include it).
+    block, value, and exclusion: the reason why averages exclude the trial, or None.
     """
 
     trials: pd.DataFrame
@@ -48,7 +48,7 @@ class MetricValues:
         return {str(cell_id): trials for cell_id, trials in self.trials.groupby("cell_id", sort=False)}
 
     def included_or_all(self, cell_id: str) -> list[float]:
-        """Return the values of a cell that are not excluded; all of them where all are."""
+        """Return the included values of a cell; all values where none is included."""
         trials = self.by_cell.get(cell_id, self.trials[:0])
         return known(trials["value"][trials["exclusion"].isna()]) or known(trials["value"])
 
@@ -76,7 +76,7 @@ class StoredRun:
     """One run, read from a store.
 
     `trials` has a row per ended trial: the columns of that table, and one `factor_<name>` column per factor. `hosts`
-    and `notes` have the columns of their tables. All else that is large or takes time is read or computed at first use.
+    and `notes` have the columns of their tables. What is large or takes time is read or computed at its first use.
     """
 
     manifest: Manifest
@@ -128,7 +128,7 @@ class StoredRun:
 
     @cached_property
     def answer(self) -> Answer:
-        """The result in sentences, and whether they can be believed."""
+        """The result in sentences, and the trust in them."""
         return answer_of_run(self.data, self.comparisons, self.class_ratios)
 
     @cached_property
@@ -170,7 +170,7 @@ class StoredRun:
 
 
 def cached_per_run(compute: Callable[[StoredRun], PerRun]) -> Callable[[StoredRun], PerRun]:
-    """Return the function with its result kept per run, for as long as the run itself is kept."""
+    """Return the function with a cache of its result for each run, which lives as long as the run."""
     results: WeakKeyDictionary[StoredRun, PerRun] = WeakKeyDictionary()
 
     @functools.wraps(compute)
@@ -183,7 +183,7 @@ def cached_per_run(compute: Callable[[StoredRun], PerRun]) -> Callable[[StoredRu
 
 
 def read_run(store: Store, run: RunFolder) -> StoredRun:
-    """Return a run with its manifest and tables. Raises InputError if it is damaged or a newer benchkit wrote it."""
+    """Read a run. Raises InputError if it is damaged or a newer benchkit wrote it."""
     manifest, trials = load_trials(run, store)
     return StoredRun(
         manifest=manifest,

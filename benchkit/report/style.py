@@ -91,12 +91,12 @@ def style() -> Iterator[None]:
 
 
 def colour(hue: int | None) -> str:
-    """Return the colour of the nth level, ink for none; six colours repeat, with another marker and other dashes."""
+    """Return the colour of the nth level, black for none; the six colours repeat with other markers and dashes."""
     return INK.light if hue is None else SERIES[hue % len(SERIES)].light
 
 
 def marker(hue: int | None) -> str:
-    """Return the marker of the nth level; seven of them, so that colour and marker repeat together only after 42."""
+    """Return the marker of the nth level: of seven, so that colour and marker together repeat only after 42 levels."""
     return MARKERS[(hue or 0) % len(MARKERS)]
 
 
@@ -107,7 +107,7 @@ def dashes(hue: int | None) -> Any:  # noqa: ANN401 - matplotlib's line styles a
 
 @dataclass(frozen=True)
 class MarkStyle:
-    """Look of marks; hollow ones have the colour of the surface inside."""
+    """Look of marks; hollow ones are filled with the colour of the surface."""
 
     shape: str
     colour: str

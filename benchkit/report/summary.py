@@ -1,4 +1,4 @@
-"""Summary of a run, cell by cell: means, ranges and ratios to the baseline, with the names that reports give them."""
+"""Summary of a run by cell: rates and ratios to the baseline, with the names of cells in reports."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ERRORS = ("errors_connect", "errors_read", "errors_write", "errors_timeout")
 
 @dataclass(frozen=True)
 class CellSummary:
-    """The measured trials of one cell; the trial is the sample.
+    """The measured trials of one cell.
 
     `rps` are the rates of the included trials; if all are excluded, the rates of all, and `is_usable` is false. `ratio`
-    is relative to the cell's own baseline, over the blocks that have both cells; None without a baseline.
+    is relative to the cell's baseline, over the blocks that have both; None without a baseline.
     """
 
     cell: CellView
@@ -41,7 +41,7 @@ class CellSummary:
 
     @property
     def is_usable(self) -> bool:
-        """True if any trial is included; otherwise the rates are shown and not ranked."""
+        """True if any trial is included; otherwise the rates are shown but not ranked."""
         return len(self.exclusions) < self.trials
 
     @property

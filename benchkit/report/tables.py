@@ -1,4 +1,4 @@
-"""Tables of a report: columns with units, rows of entries with text, sorting value and kind."""
+"""Tables of a report: columns with units, and rows of entries with their texts and values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from benchkit.units import ABSENT
 
 Kind = Literal["number", "name", "text", "prose"]
-"""Kind of a column: numbers stand on the right, a name is the heading of its row, prose may take several lines."""
+"""Kind of a column: numbers are aligned to the right, a name is the head of its row, prose may take several lines."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class TableColumn:
 
 
 class Entry(NamedTuple):
-    """An entry of a table: its text, and the value that it sorts by if that is not the text.
+    """An entry of a table: its text, and its value for sorting if that is not the text.
 
-    A run has a hundred thousand of them; creating a tuple takes a third of the time of a frozen dataclass.
+    A run may have a hundred thousand, and a tuple is created in a third of the time of a frozen dataclass.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
     @property
     def exact(self) -> str | None:
-        """The value with seven digits, more than any measurement is accurate to; None if the text has it exactly."""
+        """The value with seven digits, more than any measurement has; None if the text states it exactly."""
         if self.value is None or (self.value.is_integer() and self.text.replace(",", "") == f"{self.value:.0f}"):
             return None
         return f"{self.value:.7g}"
@@ -65,7 +65,7 @@ def table(
 
 
 def named(text: str, value: float | None = None) -> Entry:
-    """Return the heading of a row, which sorts by the value if it has one."""
+    """Return the heading of a row, sorted by the value if it has one."""
     return Entry(text, value, "name")
 
 

@@ -1,4 +1,4 @@
-"""The figure of CPU time: what the difference of two cells consists of."""
+"""The figure of CPU time: the parts of the difference between two cells."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from benchkit.report.layers import BAR, bars, intervals
 from benchkit.report.stored_run import StoredRun, cached_per_run
 
 MAX_PAIRS = 6
-"""Maximum number of pairs of cells that are drawn: the first ones."""
+"""Pairs of cells that are drawn, the first ones."""
 MAX_PARTS = 7
-"""Parts that are drawn of each difference, the largest; the others are one bar."""
+"""Parts of a difference that are drawn, the largest; the others are one bar."""
 _MORE, _LESS = 1, 2
-"""Hues of parts that take more, and less."""
+"""Hues of parts in which the cell takes more CPU time, and less."""
 
 
 @dataclass(frozen=True)
 class _Bar:
-    """A row of the waterfall: a heading, the whole of a cell, or a part from `start` on. Seconds per request."""
+    """A row of the waterfall, in seconds per request: a heading, the sum of a cell, or a part from `start` on."""
 
     name: str
     start: float | None = None
@@ -49,7 +49,7 @@ def _why_chart(run: StoredRun) -> Chart | None:
     margin = 0.05 * (most - least)
     scale = Scale(units.seconds, "CPU time per request", least - margin if least < 0 else 0.0, most + margin, ticks=6)
     return Chart(
-        caption="A long bar between two cells is where the slower one spends its CPU time"
+        caption="A long bar between two cells shows where the slower one spends its CPU time"
         + and_more(len(_pairs(run)) - MAX_PAIRS, "pair")
         + ".",
         panels=[Panel([bars(lengths), intervals(joints, along="y", width=0.7)], scale)],
@@ -69,7 +69,7 @@ WHY = ReportFigure("why", "Why: CPU time per request from the baseline to the ce
 
 @cached_per_run
 def _pairs(run: StoredRun) -> list[list[Component]]:
-    """Return the CPU time of each pair of cells by its parts, the finest that the run has, and the sum last."""
+    """Return the parts of the CPU time of each pair of cells, the finest that the run has, with the sum last."""
     found = (finest_parts(components) for components in components_by_pair(components_of(run.data)).values())
     return [parts for parts in found if parts]
 
@@ -92,7 +92,7 @@ def _steps(start: float, lengths: Sequence[tuple[str, float]]) -> Iterator[_Bar]
 
 
 def _lengths(waterfall: Sequence[_Bar]) -> pd.DataFrame:
-    """Return the bars of all rows but headings, from where each begins to its end."""
+    """Return the bars of all rows but headings: y, low, high, end, is_whole, hue, opacity."""
     rows = [
         (
             y,

@@ -1,4 +1,4 @@
-"""The figure of a series of a scenario's history: its runs with intervals, its levels and their shifts."""
+"""The figure of a history: the runs of a series with intervals, and its levels with their shifts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from benchkit.run_history.series import History, HistorySeries
 
 MAX_DATES = 6
 CLEAR_RUNS = 100
-"""Runs whose points and intervals can be drawn at full size without covering each other."""
+"""Runs up to which points and intervals are drawn at full size without covering each other."""
 _MAX_HUES = 4
 """Hosts and settings that the legend names."""
 _UNUSED = MarkStyle("x", MUTED.light)
 
 
 def draw_series(history: History, series: HistorySeries) -> Drawing:
-    """Draw the runs of a series in their order, used ones with intervals, and the levels between its steps."""
+    """Draw the runs of a series in their order, used ones with intervals, and the levels between shifts."""
     metric = metric_named(history.metric)
     hues = {segment.number: hue for hue, segment in enumerate(series.segments)}
     scale = _scale(history, series)
@@ -70,7 +70,7 @@ def _scale(history: History, series: HistorySeries) -> Scale:
 
 
 def _dates(series: HistorySeries) -> Scale:
-    """Return the scale of the order of runs, with the dates of some; with their times if they share a date."""
+    """Return the scale of the order of runs, with the dates of some, or with times where these share a date."""
     count = len(series.points)
     chosen = range(0, count, math.ceil(count / MAX_DATES))
     dates = {place: f"{series.points[place].started_at:%Y-%m-%d}" for place in chosen}
@@ -90,20 +90,20 @@ def _used_points(series: HistorySeries, hues: dict[int, int]) -> pd.DataFrame:
 
 
 def _unused_points(series: HistorySeries, scale: Scale) -> pd.DataFrame:
-    """Return a mark at the lower edge for each run without a usable interval, whatever its value is: x, y."""
+    """Return a mark at the lower edge for each unused run: x, y."""
     low, high = scale.low or 1.0, scale.high or 1.0
     unused = [x for x, point in enumerate(series.points) if not point.is_used]
     return pd.DataFrame({"x": unused, "y": low * (high / low) ** 0.02})
 
 
 def _steps(series: HistorySeries) -> list[int]:
-    """Return the places at which levels begin, and the end of the series."""
+    """Return the places of the runs with which levels begin, and the end of the series."""
     places = {point.run_id: x for x, point in enumerate(series.points)}
     return [0, *(places[shift.first_run] for shift in series.shifts), len(series.points)]
 
 
 def _levels(series: HistorySeries) -> pd.DataFrame:
-    """Return the level of each stretch between steps, interrupted between: x, y."""
+    """Return the lines of the levels, with an interruption after each: x, y."""
     rows: list[tuple[float, float]] = []
     for start, end in pairwise(_steps(series)):
         logs = [math.log(point.value) for point in series.points[start:end] if point.is_used and point.value]

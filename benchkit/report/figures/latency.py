@@ -1,7 +1,7 @@
 """The figure of latency: its percentiles by cell, one curve per trial.
 
-The axis is that of HdrHistogram's plots: the distance from the left is the logarithm of 1 / (1 - p), so that each
-further nine takes the same room. Percentiles of trials are never averaged.
+The axis is that of HdrHistogram's plots: the distance from the left is the logarithm of 1 / (1 - p), so that each nine
+takes the same room. Percentiles of trials are never averaged.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Reals = npt.NDArray[np.float64]
 LOWEST_NINES, STEP_NINES = 0.05, 0.05
 """Start of the curves (p10.9) and distance of their points, in nines: 1 is p90, 2 is p99."""
 BEYOND = 10
-"""Requests that must lie above a percentile for it to be drawn: fewer say little."""
+"""Fewest requests above a percentile that is drawn."""
 _NARROWEST = 4.0
-"""Factor that the axis of percentiles spans at least, so that equal cells look equal and a tick or two is in it."""
+"""Smallest ratio of the ends of the axis of latencies, so that equal cells look equal and the axis has ticks."""
 
 
 def _chart(run: StoredRun) -> Chart | None:
@@ -68,7 +68,7 @@ LATENCY = ReportFigure("latency", "Latency percentiles by cell", _chart)
 
 
 def histogram_curves(buckets: pd.DataFrame, trials: Collection[str]) -> dict[str, tuple[Reals, Reals]]:
-    """Return latency against the number of nines, for each of the trials that has a histogram: (nines, seconds).
+    """Return latency over the number of nines, (nines, seconds), for each of the trials that has a histogram.
 
     `buckets` are rows of `latency`, of which the raw series is used. A curve ends where `BEYOND` requests lie above.
     """
@@ -100,7 +100,7 @@ def _marks(run: StoredRun, cells: Sequence[CellView], percentiles: Sequence[Perc
 
 
 def _curves(run: StoredRun, marks: pd.DataFrame) -> pd.DataFrame:
-    """Return the curve of each trial: its histogram, else a line through its marks; excluded if all its marks are."""
+    """Return the curve of each trial: its histogram, else a line through its marks. It is excluded if all marks are."""
     histograms = histogram_curves(run.table("latency"), set(marks["trial_id"]))
     parts = []
     for trial_id, of_trial in marks.groupby("trial_id", sort=False):

@@ -82,7 +82,7 @@ LOAD = ReportFigure("load", "Rate, latency and costs against load", _chart)
 
 
 def numeric_factor(run: StoredRun) -> str | None:
-    """Return the factor of the axis: connections, else the first numeric one with several levels; None without one."""
+    """Return the factor of the axis: connections, else the first numeric one with several levels; None: no such one."""
     levels: dict[str, set[float]] = {}
     for cell in run.manifest.cells:
         for name, level in cell.levels.items():
@@ -107,7 +107,7 @@ def _has_target_rates(run: StoredRun) -> bool:
 
 @cached_per_run
 def _lines(run: StoredRun) -> dict[str, dict[str, float]]:
-    """Return the lines of cells that differ in the factor alone, by name: the place on the axis of each cell."""
+    """Return the cells of each line, which differ in the factor alone, with their places on the axis, by its name."""
     factor = numeric_factor(run)
     levels: dict[str, set[str]] = {}
     for cell in run.manifest.cells:

@@ -37,7 +37,7 @@ def _chart(run: StoredRun) -> Chart | None:
                 Panel([averages(frame), points(frame), points(at_knee, area=_KNEE_AREA, rim=_RIM)], scale, heading)
             )
     return Chart(
-        caption="The rate of a server grows with connections up to the knee, and from there on only its latency does"
+        caption="Up to the knee more connections raise the rate of a server; beyond it they raise only its latency"
         + and_more(len(curves) - MAX_LINES, "line")
         + ".",
         panels=panels,

@@ -21,7 +21,7 @@ from benchkit.report.style import SERIES
 MIN_SECONDS = 3
 """Smallest number of seconds of a trial that is drawn over time."""
 GAP = 3.0
-"""Distance of two samples in usual intervals from which on there is a gap between them: no line crosses it."""
+"""Distance of two samples, in usual intervals, above which no line connects them."""
 _SAMPLES = ["trial_id", "t_s", "value"]
 
 
@@ -113,7 +113,7 @@ def _shape(run: StoredRun) -> tuple[float, float] | None:
 
 @cached_per_run
 def _frames(run: StoredRun) -> dict[str, pd.DataFrame]:
-    """Return the samples of each measure that the run has, by heading: trial_id, cell_id, t_s, value."""
+    """Return the samples of each measure of the run, by heading: trial_id, cell_id, t_s, value."""
     found = _load_frames(run)
     telemetry = run.telemetry
     servers = of_servers(telemetry)
@@ -137,7 +137,7 @@ def _frames(run: StoredRun) -> dict[str, pd.DataFrame]:
 
 
 def _load_frames(run: StoredRun) -> dict[str, pd.DataFrame]:
-    """Return what the load generator saw by second, or by slice of a sliced run."""
+    """Return the rate and the latencies that the load generator saw by second, or its rate by slice of a sliced run."""
     series = run.table("series")
     lengths = series.groupby("trial_id")["t_s"].transform("size")
     series = series[lengths >= MIN_SECONDS]
@@ -146,7 +146,7 @@ def _load_frames(run: StoredRun) -> dict[str, pd.DataFrame]:
         found[name] = found[name][found[name]["value"] > 0]
     slices = run.table("slices")
     if series.empty and len(slices):
-        # In the time of the trial alone: the load goes to other cells between its slices.
+        # Time counts only within slices: between them the load goes to other cells.
         lengths = numbers(slices["duration_s"])
         elapsed_s = lengths.groupby(slices["trial_id"]).cumsum() - lengths
         found["requests/s"] = slices.assign(t_s=elapsed_s, value=numbers(slices["rps"]))
@@ -171,8 +171,7 @@ def counter_sums(samples: pd.DataFrame, metrics: Sequence[str], by: Sequence[str
 def rates(counters: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Return the increase per second of a counter between two samples, at the later one: columns `by`, t_s, value.
 
-    A gap gives a row without a value, which interrupts a line through the rows. So does a decrease, as after the
-    restart of a process.
+    A gap, or a decrease as after the restart of a process, gives a row without a value, which interrupts a line.
     """
     rows = counters.sort_values([*by, "t_s"], kind="stable")
     groups = rows.groupby(list(by), dropna=False, sort=False)

@@ -18,7 +18,7 @@ from benchkit.report.summary import CellSummary, summarise
 from benchkit.stats.inference import MIN_BLOCKS
 
 _MAX_REACH = 1.5
-"""Multiple of the highest rate that the axis shows at most, so that a wide interval does not dwarf the bars."""
+"""Greatest end of the axis over the highest rate, so that bars are not tiny beside a wide interval."""
 
 
 def _chart(run: StoredRun) -> Chart | None:
@@ -100,7 +100,7 @@ def _mean_bars(cells: Mapping[int, CellSummary]) -> pd.DataFrame:
 
 
 def _trial_points(run: StoredRun, cells: Mapping[int, CellSummary]) -> pd.DataFrame:
-    """Return each trial as a point over the height of its cell's bar, the first block on top."""
+    """Return a point for each trial, spread over the height of its cell's bar, the first block on top."""
     rows = []
     for y, cell in cells.items():
         trials = run.values("rps").by_cell.get(cell.cell.cell_id)
@@ -111,7 +111,7 @@ def _trial_points(run: StoredRun, cells: Mapping[int, CellSummary]) -> pd.DataFr
 
 
 def _results(cells: Mapping[int, CellSummary], ranges: Mapping[str, tuple[float, float]], reach: float) -> pd.DataFrame:
-    """Return the text beside each row: its mean, or the reason why it has none."""
+    """Return the text beside each bar: its mean, or the reason why it has none."""
     rows = []
     for y, cell in cells.items():
         _, high = ranges.get(cell.cell.cell_id, (0.0, 0.0))

@@ -20,7 +20,7 @@ from benchkit.report.summary import cell_names, ratio_with_interval
 from benchkit.stats.cell_pairs import scenario_baseline
 
 _REACH = 4.0
-"""Factor beyond the marks that the axis shows at most, so that a wide interval does not dwarf them."""
+"""Greatest end of the axis over the outermost mark, so that marks do not crowd beside a wide interval."""
 _PUBLISHED = MarkStyle("D", INK.light, hollow=True)
 
 
@@ -57,7 +57,7 @@ def _chart(run: StoredRun) -> Chart | None:
     has_claims = any(row.expected for row in rows)
     level = next(row.ratio.confidence for row in rows if row.ratio)
     return Chart(
-        caption="A filled mark whose line does not touch 1 differs from its baseline: smaller to the left, larger to the right"
+        caption="Filled marks are differences from the baseline: left of 1 the cell has less, right of 1 more"
         + and_more(len(_primary_ratios(run)) - MAX_ROWS, "ratio")
         + ".",
         panels=[Panel(layers, scale)],
@@ -89,7 +89,7 @@ def _distance(ratio: Ratio) -> float:
 
 @cached_per_run
 def _ratio_rows(run: StoredRun) -> list[_RatioRow]:
-    """Return the ratios of the primary metric farthest from 1, then the ratios of each claim under its sentence."""
+    """Return the ratios of the primary metric that are farthest from 1, then those of each claim below its text."""
     names, hues = cell_names(run), {view.cell_id: view.hue for view in run.cells}
     ratios = _primary_ratios(run)
     least = min(map(_distance, sorted(ratios, key=_distance)[-MAX_ROWS:]), default=0.0)
@@ -129,7 +129,7 @@ def _ratio_marks(rows: Sequence[_RatioRow]) -> pd.DataFrame:
 
 
 def _expected_ranges(rows: Sequence[_RatioRow], scale: Scale) -> pd.DataFrame:
-    """Return the expected ranges of claims as pale bars, up to the ends of the axis where they have no limit."""
+    """Return the expected ranges of claims as pale bars; without a limit they reach to the end of the axis."""
     found = [
         (y, max(row.expected[0] or 0, scale.low or 0), min(row.expected[1] or math.inf, scale.high or math.inf))
         for y, row in enumerate(rows)
@@ -140,7 +140,7 @@ def _expected_ranges(rows: Sequence[_RatioRow], scale: Scale) -> pd.DataFrame:
 
 
 def _scale(ratios: Iterable[float], ends: Sequence[float]) -> Scale:
-    """Return the scale over 1 and all marks, and over the ends of intervals unless those dwarf the marks."""
+    """Return a scale that includes 1, all marks, and the ends of intervals up to `_REACH` beyond the marks."""
     ratios = [1.0, *ratios]
     least, most = min(ratios), max(ratios)
     low = max(min([least, *ends]), least / _REACH) / 1.04

@@ -13,7 +13,7 @@ from benchkit.report.tables import Table
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph, a small one as a note, or a heading."""
+    """A paragraph, a note in small print, or a heading."""
 
     text: str
     kind: Literal["text", "note", "heading"] = "text"
@@ -47,7 +47,7 @@ class Details:
 
 @dataclass(frozen=True)
 class Part:
-    """A part with a template of its own, `<name>.html.j2`, and what it shows."""
+    """A part with a template of its own, `<name>.html.j2`, and its content."""
 
     name: str
     content: Mapping[str, object]
@@ -75,7 +75,7 @@ class Section:
 
 
 def note(text: str) -> Text:
-    """Return a small paragraph that explains what stands above it."""
+    """Return a paragraph in small print that explains the block above it."""
     return Text(text, "note")
 
 

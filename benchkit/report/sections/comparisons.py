@@ -31,8 +31,8 @@ def _claims(report: ReportInput) -> Iterator[Block]:
             yield Bullets([*notes])
         yield note(
             "A claim is a ratio of two cells. It holds if the whole interval of the ratio lies in the expected range, and "
-            "is refuted if the interval lies outside; results are adjusted for the number of claims (Holm). The study "
-            "used other hosts: a refuted claim may have been true on them."
+            "is refuted if the whole interval lies outside. Results are adjusted for the number of claims (Holm). The "
+            "study used other hosts: a refuted claim may have been true on them."
         )
 
 
@@ -55,7 +55,7 @@ def _claim_row(place: int, claim: ClaimResult) -> dict[str, Entry]:
 
 
 def _ratios(report: ReportInput) -> Iterator[Block]:
-    """Yield a table for each metric; its rows name their notes by number in the list below, which all tables share."""
+    """Yield a table for each metric; its rows refer by number to the notes in a common list below."""
     comparisons = report.run.comparisons
     if not comparisons:
         return
@@ -72,8 +72,8 @@ def _ratios(report: ReportInput) -> Iterator[Block]:
         yield Bullets(notes, "numbered")
     yield note(
         "Ratios are geometric means over the blocks that have both cells. The "
-        f"{comparisons[0].ratios[0].confidence:.0%} intervals are Student's t on their logarithms, for each ratio alone. Of "
-        f"a table {comparisons[0].decides}; p is of the sign-flip test if there are enough blocks, adjusted for the number "
+        f"{comparisons[0].ratios[0].confidence:.0%} intervals are Student's t on their logarithms, for each ratio alone. In "
+        f"each table {comparisons[0].decides}. With enough blocks p is that of the sign-flip test, adjusted for the number "
         "of comparisons."
     )
 

@@ -22,7 +22,7 @@ from benchkit.stats.samples import geometric_mean
 from benchkit.units import ABSENT
 
 ANSWER_FIGURE = "ratios"
-"""Name of the figure that stands in the answer, at the start of the report."""
+"""Name of the figure beside the answer."""
 
 
 def _answer(report: ReportInput) -> Iterator[Block]:
@@ -41,16 +41,16 @@ def _results(report: ReportInput) -> Iterator[Block]:
     yield Text(_design(run))
     yield TableBlock(table("cells", "Every cell with its result", [_cell_row(cell, run) for cell in summarise(run)]))
     yield note(
-        "A result is the geometric mean of a cell's valid trials, with their range. Each ratio is to the cell that differs only "
-        "in the baseline's levels."
+        "A result is the geometric mean of the usable trials of a cell, with their range. A ratio is relative to the cell "
+        "that differs only in the levels of the baseline."
     )
     if curves := cell_curves(run.data):
         yield heading("Load curves")
-        yield TableBlock(table("load-curves", "What each cell carries", [_curve_row(each) for each in curves]))
+        yield TableBlock(table("load-curves", "Rate and limit of each cell", [_curve_row(each) for each in curves]))
     if (held := run.held) is not None:
         yield heading(f"At {units.requests_per_s(held.rate)}")
         rows = [_held_row(each, held) for each in held.servers]
-        yield TableBlock(table("held", "Latencies at the held rate, from when answers were due", rows))
+        yield TableBlock(table("held", "Latencies at the held rate, from when requests were due", rows))
     classes = class_results(run.data, run.class_ratios)
     if classes:
         yield heading("Classes of requests")
@@ -72,7 +72,7 @@ def _design(run: StoredRun) -> str:
 
 
 def _load(trials: pd.DataFrame) -> str:
-    """Describe the tool and its load, as far as all trials share them."""
+    """Describe the load that all trials share: tool, connections, window and slices."""
     parts = [" and ".join(dict.fromkeys(map(str, trials["tool"].dropna())))]
     connections = sorted(set(known(trials["connections"])))
     if len(connections) == 1:
@@ -108,7 +108,7 @@ def _cell_row(cell: CellSummary, run: StoredRun) -> dict[str, Entry]:
 
 
 def _notes(cell: CellSummary) -> Iterator[str]:
-    """Yield why a cell has no result, and the failures without which its rate would mislead."""
+    """Yield the reasons why a cell has no result, its objective, its excluded trials and its failures."""
     if cell.cell.unsupported is not None:
         yield f"not supported on these hosts: {cell.cell.unsupported}"
     elif cell.mean_rps is None:

@@ -27,7 +27,7 @@ def _services(report: ReportInput) -> Iterator[Block]:
         yield TableBlock(_profile_table(run.service_profiles, run))
         yield note(
             "Shares are of the CPU samples of a service. Waiting is finding and waiting for work: Go's scheduler with its "
-            "polling of the network, and the epoll of event loops, nginx and Node; its interval is over the samples "
+            "network polling, and the epoll of event loops such as nginx and Node. Its interval is over the samples "
             "(Wilson). Shares of functions are cumulative, as study 4 published them."
         )
     yield from _costs(run)

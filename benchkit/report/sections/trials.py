@@ -1,4 +1,4 @@
-"""Sections with the data and the setting of a run: every trial, its hosts, and how to reproduce it."""
+"""Sections with the data of a run: every trial, the hosts, and how to reproduce the run."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _trial_table(run: StoredRun) -> Table:
 
 
 def _word_columns(trials: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return the columns of words that differ between trials, and the protocol's columns if any has TLS or HTTP/2."""
+    """Return the columns of words that differ between trials, and those of protocols other than plain HTTP/1."""
     differing = [("Kind", "kind"), ("Tool", "tool"), ("Corrected", "latency_corrected"), ("Covers", "latency_covers")]
     protocol = [("Protocol", "protocol"), ("TLS", "tls_version"), ("Cipher", "cipher")]
     return [
@@ -115,7 +115,7 @@ def _verdicts(run: StoredRun, trials: pd.DataFrame) -> list[Entry]:
 
 
 def _cells(run: StoredRun, column: pd.Series) -> list[Entry]:
-    """Return the cells by their labels, sorting in the order of the plan, each before its control."""
+    """Return the labels of cells, sorted in the order of the plan, each before its control."""
     views = {view.cell_id: (view.label, float(i)) for i, view in enumerate(run.cells)}
     views |= {control_of(name): (f"{label} (control)", place + 0.5) for name, (label, place) in views.items()}
     return [Entry(*views[str(cell_id)]) for cell_id in column]
@@ -126,7 +126,7 @@ def _texts(column: pd.Series) -> list[Entry]:
 
 
 def _reproduce(report: ReportInput) -> Iterator[Block]:
-    """Yield what is needed to run the same plan again, and the hosts; an imported run had no plan."""
+    """Yield the command and the scenario that repeat the plan, unless the run is imported, and the hosts."""
     run, manifest = report.run, report.run.manifest
     if not manifest.is_imported:
         scenario = _yaml(manifest.model_dump(mode="json")["scenario"])
@@ -158,7 +158,7 @@ REPRODUCE = Section("reproduce", "How to reproduce it", _reproduce)
 
 
 def _facts(host: HostRecord, stored: pd.DataFrame) -> Table:
-    """Return the facts of a host as its trials had them: at the start, or as the run tuned them."""
+    """Return the facts of a host during the trials: those at the start, updated by the run's tuning."""
     known = stored[(stored["host"] == host.name) & stored["at"].isin(RUN_STAGES) & stored["value"].notna()]
     values = dict(zip(known["fact"], known["value"], strict=True))
     rows = [{"Fact": named(str(fact)), "Value": prose(str(value))} for fact, value in values.items()]

@@ -1,4 +1,4 @@
-"""Sections on how far results can be trusted: verdicts, noise, failures and notes."""
+"""Sections on the validity of results: verdicts, noise, failures and notes."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _validity(report: ReportInput) -> Iterator[Block]:
     if counts.judged:
         yield note(
             f"{len(CHECKS)} checks look for conditions that make a benchmark result unusable. An invalid trial is shown, "
-            "and never used in the figures that its reasons invalidate; a suspect one is used. No trial is excluded for "
-            "its value."
+            "but never used in the figures that its findings invalidate; a suspect trial is used. No trial is excluded "
+            "for its value."
         )
 
 
@@ -57,7 +57,7 @@ VALIDITY = Section("validity", "Validity of the results", _validity)
 
 
 def _findings(run: StoredRun) -> Iterator[Block]:
-    """Yield the findings of all trials but probes of a search: one that misses its rate is not a defect of the run."""
+    """Yield the findings of all trials but probes of a search: a probe that misses its rate is no defect of the run."""
     findings = group_findings(run.trials[~run.trials["kind"].isin(SEARCH_KINDS)], run.verdicts)
     if findings:
         rows = [
@@ -87,7 +87,7 @@ def _findings(run: StoredRun) -> Iterator[Block]:
 
 
 def noise_notes(run: StoredRun) -> list[str]:
-    """Return a sentence for each ratio of a cell to itself and each detectable difference; none without comparisons."""
+    """Return a sentence for each ratio of a cell to itself, and for each detectable difference."""
     names, notes = cell_names(run), []
     for comparison in run.comparisons:
         for ratio in (each for each in comparison.ratios if each.control):
