@@ -15,7 +15,7 @@ from benchkit.stats.cell_pairs import ComparedCells, between_runs, compared_with
 logger = logging.getLogger(__name__)
 
 GENERAL = ("waits", "context-switches")
-"""Diagnoses that a more specific one explains: each is omitted after an earlier diagnosis of the same cell."""
+"""General diagnoses, each of which is omitted after another diagnosis of the same cell."""
 
 
 class Cause(Frozen):
@@ -33,9 +33,9 @@ class Cause(Frozen):
 
 
 def causes_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tuple[Cause, ...]:
-    """Return the causes of the differences between pairs of cells: by default of each cell to its baseline.
+    """Return the causes of the differences between pairs of cells, by default between each cell and its baseline.
 
-    Equal symptoms on both sides are no cause. There is none where the run has no other tables than its trials.
+    Equal symptoms on both sides are no cause. There is none if only the trials of the run were read.
     """
     if run.table is None:
         return ()
@@ -50,9 +50,9 @@ def causes_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tup
 def causes_between_runs(
     before: RunData, after: RunData, cells: Sequence[str], reference: str | None = None
 ) -> tuple[Cause, ...]:
-    """Return the causes of the differences of cells between two runs; ids are `between_runs`.
+    """Return the causes of the differences of cells between two runs; ids are those of `between_runs`.
 
-    What a `reference` cell has as well cancels out of a ratio to it, and is not a cause.
+    A cause that a `reference` cell has as well cancels out of a ratio to it, and is omitted.
     """
     if before.table is None or after.table is None:
         return ()
@@ -71,7 +71,7 @@ def causes_between_runs(
 
 
 def _symptoms(diagnosis: Diagnosis, cell: CellEvidence, other: CellEvidence) -> list[Symptom]:
-    """Return the symptoms that a diagnosis finds in a cell; none, and a warning in the log, if a plugin's one fails."""
+    """Return the symptoms that a diagnosis finds in a cell; that of a plugin may fail, which is logged."""
     try:
         found = list(diagnosis.find(cell, other))
     except Exception as error:

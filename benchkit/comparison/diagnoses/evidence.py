@@ -1,8 +1,8 @@
-"""Interface of a diagnosis, and the evidence that diagnoses read: what is stored about the trials of a cell.
+"""Interface of a diagnosis, and the evidence that diagnoses read: the stored data on the trials of a cell.
 
-A diagnosis compares the evidence of a cell with another cell's, and yields symptoms of the first. It says nothing where
-evidence is missing or weak. A symptom of both cells explains no difference between them: only a symptom of one cell
-alone becomes a cause. A diagnosis never changes a verdict or a ratio.
+A diagnosis compares the evidence of a cell with another cell's, and yields symptoms of the first. Missing or weak
+evidence gives none. Only a symptom of one cell alone becomes a cause: one of both explains no difference. A diagnosis
+never changes a verdict or a ratio.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from benchkit.stats.samples import Exclusion, Reals, excluded_ids
 
 
 class Symptom(Frozen):
-    """Observation of a diagnosis in a cell: clauses after the name of the cell, with figures in `evidence`."""
+    """Observation of a diagnosis in a cell."""
 
     service: str | None = None
     """Service that it is about; None: the cell as a whole."""
     text: str = ""
-    """Cause as a predicate: `opens a connection to its upstream for nearly every request`; empty: the diagnosis's."""
+    """Cause as a predicate of the cell, `opens a connection for nearly every request`; empty: the diagnosis's."""
     evidence: str
     """Figures that show it, as a clause."""
     next_step: str = ""
@@ -40,7 +40,7 @@ class Symptom(Frozen):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One known cause, and the function that sees it in a cell beside another."""
+    """One known cause, and the function that finds it in the first of two cells."""
 
     code: str
     find: Callable[[CellEvidence, CellEvidence], Iterator[Symptom]] = field(repr=False)
@@ -49,7 +49,7 @@ class Diagnosis:
 
 
 WAITED = frozenset({"throttled"})
-"""Checks whose findings diagnoses explain: they exclude a trial from ratios, and its evidence stays good."""
+"""Checks that exclude a trial from ratios but not from diagnoses, which explain their findings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +60,13 @@ class DiagnosisTables:
 
     @cached_property
     def trials(self) -> pd.DataFrame:
-        """Measured trials, without those excluded for other reasons than the ones that diagnoses explain."""
+        """Measured trials that are not excluded, or only by checks whose findings diagnoses explain."""
         rows = self.run.trials[self.run.trials["kind"] == "measure"]
         return rows[~rows["trial_id"].isin(_unexplained(self.run.exclusions)) & (rows[RPS] > 0)]
 
     @cached_property
     def telemetry(self) -> pd.DataFrame:
-        """Telemetry of the measured trials, without benchkit's own processes and servers without load."""
+        """Telemetry of the measured trials: of their hosts and of servers under load."""
         rows = self.run.rows("telemetry")
         if rows.empty:
             return pd.DataFrame(columns=["trial_id", "host", "role", "service", "instance", "t_s", "metric", "value"])
@@ -100,10 +100,7 @@ def _unexplained(exclusions: Iterable[Exclusion]) -> set[str]:
 
 @dataclass(frozen=True, eq=False)
 class CellEvidence:
-    """All that is stored about the measured trials of a cell.
-
-    Arrays have a value for each of its trials that has one, and none where nothing is known.
-    """
+    """The stored data on the measured trials of a cell; arrays have a value for each trial in which it is known."""
 
     cell: CellRecord
     tables: DiagnosisTables
@@ -131,7 +128,7 @@ class CellEvidence:
 
     @property
     def keeps_connections(self) -> bool:
-        """True where the load keeps its connections, as far as the scenario says."""
+        """True where the load keeps its connections, by the scenario."""
         load = self.tables.run.manifest.scenario.get("load") or {}
         value = load.get("keepalive", True)
         if isinstance(value, str) and value.startswith("$"):
@@ -164,7 +161,7 @@ class CellEvidence:
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
-        """Hosts of its services, as far as they were watched."""
+        """Hosts of its services that were watched."""
         rows = self.increases
         return tuple(rows.loc[rows["service"].notna(), "host"].unique())
 
@@ -200,9 +197,9 @@ class CellEvidence:
         return Latencies(*(rows[name].to_numpy(dtype=np.float64) for name in ("low_s", "high_s", "count")))
 
     def is_far_from_queue(self, low_s: float, high_s: float) -> bool:
-        """Return True where a request on each connection takes another time than this, so that no queue explains it.
+        """Return True where the latency of a queue, connections over rate by Little's law, lies outside this range.
 
-        Rate and connections give that time, by Little's law. At a target rate connections may be idle.
+        Trials at a target rate do not count: their connections may be idle.
         """
         closed = self.trials[self.trials["rate_requested"].isna()]
         cycle_s = (closed["connections"].astype("float64") / closed[RPS].astype("float64")).mean()
@@ -222,7 +219,7 @@ class CellEvidence:
 
     @cached_property
     def records(self) -> tuple[TrialRecord, ...]:
-        """Records of its trials, where the raw files are here."""
+        """Records of its trials whose raw files the store has."""
         return tuple(self.tables.run.records(self.trials["trial_id"]))
 
     def service_records(self, name: str) -> tuple[ServiceRecord, ...]:
@@ -275,10 +272,9 @@ class Latencies:
         return float(self.high_s[min(place, len(self.high_s) - 1)])
 
     def is_peak(self, low_s: float, high_s: float, *, least: float = 0.01) -> bool:
-        """Return True where requests crowd between two latencies, against as wide a range on either side.
+        """Return True for a peak between two latencies: at least the share `least` of all requests lies there.
 
-        At least the share `least` of all requests is between them, and at most a quarter as many in either range
-        beside.
+        Each range of the same width beside it has at most a quarter as many (`PEAK`).
         """
         width = high_s - low_s
         inside = self.share(low_s, high_s)
@@ -296,7 +292,7 @@ def mean(values: Reals) -> float | None:
 
 
 MARGIN = 1.5
-"""Ratio to the other cell's value above which a value over its threshold is a symptom; equal cells differ by noise."""
+"""Ratio to the other cell's value above which a value is a symptom; below it the difference may be noise."""
 
 
 def stands_out(own: float, theirs: float | None, least: float) -> bool:
@@ -305,17 +301,17 @@ def stands_out(own: float, theirs: float | None, least: float) -> bool:
 
 
 def all_above(values: Reals, others: Reals, times: float) -> bool:
-    """Return True where the smallest value is above the largest of the others, and the mean at least `times` theirs."""
+    """Return True where all values are above all others, and their mean is at least `times` the others' mean."""
     if not len(values) or not len(others):
         return False
     return bool(values.min() > others.max() and values.mean() >= times * others.mean())
 
 
 AS_BUSY = 0.8
-"""Share of the other cell's CPU cores from which on a cell is about as busy."""
+"""Share of the other cell's CPU cores from which on a cell counts as equally busy."""
 
 
 def is_as_busy(cell: CellEvidence, other: CellEvidence) -> bool:
-    """Return True where a cell uses about as many cores as the other, or more: an idle server behaves otherwise."""
+    """Return True where a cell uses about as many cores as the other, or more."""
     own, theirs = mean(cell.cores_used), mean(other.cores_used)
     return own is not None and theirs is not None and own >= AS_BUSY * theirs

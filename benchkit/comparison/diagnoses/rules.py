@@ -1,8 +1,8 @@
 """Known causes of differences between two cells, as a table of rules with their evidence.
 
-A rule sees its symptom in a cell, beside another cell. The table has the text of each symptom, and the next step; its
-function finds the service and the figures. In a closed loop, N connections at X requests a second take N/X each,
-whatever they wait for (Little's law). So a latency near N/X is a queue's, and no evidence of another cause.
+The table has the text and the next step of each symptom, and a function that finds the service and the figures. In a
+closed loop, requests on N connections at a rate X take N/X each, whatever they wait for (Little's law). So a latency
+near N/X shows a queue, and no other cause.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from benchkit.registry import Registry
 from benchkit.stats.samples import Reals, log_left
 
 LEAST_OPENED = 0.5
-"""Connections for each request from which on most requests open one."""
+"""Connections per request, from which on most requests open one."""
 
 
 def _opened(cell: CellEvidence) -> float | None:
-    """Return the connections opened to upstream servers for each request; None: there is none, or it is unknown."""
+    """Return the connections to upstream servers that a request opens; None: no upstream, or unknown."""
     behind = [name for name in cell.services if name != cell.entry]
     if not behind:
         return None
@@ -53,7 +53,7 @@ def _upstream_connections(cell: CellEvidence, other: CellEvidence) -> Iterator[S
 
 
 MOST_PASSED_ON = 0.5
-"""Requests to all upstream servers, per request of the load, below which most answers come from elsewhere."""
+"""Requests to all upstream servers, per request of the load, up to which a cache gives most answers."""
 
 
 def _passed_on(cell: CellEvidence) -> dict[str, float]:
@@ -75,11 +75,10 @@ def _cached_answers(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom
 
 
 DELAYED_S = (0.038, 0.050)
-"""Latencies of a request that waited for one delayed acknowledgement: Linux delays it by 40 ms at least
-(TCP_DELACK_MIN, HZ/25, include/net/tcp.h). Nagle's algorithm (RFC 896) holds the second small piece of an answer until
-then."""
+"""Latencies of a request that waited for a delayed acknowledgement: Linux delays it by at least 40 ms (TCP_DELACK_MIN,
+HZ/25, include/net/tcp.h). Nagle's algorithm (RFC 896) holds the second small piece of an answer until then."""
 MOST_DELAYED = 0.5
-"""Share of delayed requests above which they are the main mode of the latencies, which a queue explains as well."""
+"""Share of delayed requests above which a queue could explain them."""
 
 
 def _nagle(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
@@ -94,8 +93,7 @@ REPEATED_S = ((1.0, 1.25), (3.0, 3.25))
 """Latencies after one and two lost attempts: Linux repeats a SYN after 1 s (TCP_TIMEOUT_INIT, RFC 6298), then after
 twice that time."""
 LEAST_REPEATED = 0.0005
-"""Share of requests in a peak. It is small: a load that keeps its connections makes few attempts, and each lost one
-takes a second."""
+"""Share of requests in a peak. It is small, as a load that keeps its connections makes few attempts to connect."""
 DROPPED = ("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total")
 
 
@@ -113,11 +111,11 @@ def _syn_retransmits(cell: CellEvidence, other: CellEvidence) -> Iterator[Sympto
 
 
 LEAST_THROTTLED = 0.1
-"""Share of the periods that end throttled: in fewer, a quota hardly limits the rate."""
+"""Share of throttled periods below which a quota hardly limits the rate."""
 TIMES_THROTTLED = 2.0
 """Ratio to the other cell's share that is a symptom: quotas may throttle both cells."""
 FULL_QUOTA = 0.8
-"""Share of its quota that a cell uses, from which on a quota smaller than the other cell's limits the rate."""
+"""Used share of a quota smaller than the other cell's, from which on it limits the rate."""
 PERIODS = (("quota_throttled_total", "quota_periods_total"), ("cgroup_throttled_total", "cgroup_periods_total"))
 """Counters of throttled periods and of all periods: of the services' own cgroups, and of their hosts' cgroups."""
 
@@ -182,9 +180,9 @@ def _one_worker(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
 
 
 ONE_THREAD = (0.9, 1.05)
-"""CPU cores that a service uses in each trial if one thread is busy all the time and the others are idle."""
+"""CPU cores that a service uses if one thread is always busy and the others are idle."""
 MORE_CORES = 1.3
-"""Ratio of the cores that the other cell uses, from which on one thread is a limit."""
+"""Ratio of the other cell's cores, from which on one thread is a limit."""
 
 
 def _one_thread(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
@@ -223,10 +221,10 @@ KNOWN_LINES: Mapping[str, str] = {
     r"server reached (?:pm\.max_children|MaxRequestWorkers) setting": "Allow more workers.",
     r"[Oo]ut of memory|ENOMEM|JavaScript heap out of memory": "Give the server more memory.",
 }
-"""Lines that servers write, and what to do."""
+"""Patterns of lines that servers write, with the next step."""
 _PATTERNS = {re.compile(pattern): advice for pattern, advice in KNOWN_LINES.items()}
 PER_TRIAL = 1
-"""Lines for each trial, as a mean: a few in a whole run explain no difference of its means."""
+"""Fewest lines per trial, as a mean: a few in a whole run explain no difference of means."""
 SHOWN = 120
 """Characters of a line that are quoted."""
 
@@ -254,7 +252,7 @@ LEAST_COLLECTING = 0.2
 
 
 def _collecting_share(cell: CellEvidence, name: str) -> tuple[float | None, str]:
-    """Return the share of a service's CPU time that garbage collection uses, and the source of the figure."""
+    """Return the share of a service's CPU time that garbage collection uses, and the source of that figure."""
     share = mean(cell.share_of("gc", name))
     if share is not None:
         return share, "by its profile"
@@ -275,7 +273,7 @@ def _garbage_collection(cell: CellEvidence, other: CellEvidence) -> Iterator[Sym
 
 
 LEAST_WRITTEN_BYTES = 16.0
-"""Bytes for each request: the shortest lines of access logs have more."""
+"""Fewest bytes per request: even a short line of an access log has more."""
 
 
 def _file_writes(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
@@ -287,9 +285,9 @@ def _file_writes(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
 
 
 SIZE_RATIO = 1.25
-"""Ratio of the sizes, headers included, that is a symptom: header fields alone make short answers differ by less."""
+"""Ratio of the sizes, headers included, that is a symptom: header fields alone change a short answer by less."""
 LEAST_SIZE_BYTES = 256
-"""Difference of the sizes that is a symptom: transferring fewer bytes costs nothing measurable."""
+"""Difference of the sizes that is a symptom: the cost of fewer bytes is not measurable."""
 
 
 def _answer_sizes(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
@@ -334,7 +332,7 @@ def _shared_cores(cell: CellEvidence, _other: CellEvidence) -> Iterator[Symptom]
 
 
 CLOCK_RATIO = 1.03
-"""Ratio of the clock rates, from which on they explain a difference that benchkit finds."""
+"""Ratio of the clock rates, from which on they explain a difference."""
 
 
 def _clock_rate(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
@@ -353,11 +351,11 @@ def _clock_rates(cell: CellEvidence) -> Reals:
 
 
 FAST = 0.05
-"""Share of the fastest requests, which wait least for other requests."""
+"""Quantile of the fastest requests, which wait least for other requests."""
 LEAST_WAIT_S = 0.0005
-"""Wait that stands out from the scheduling of threads."""
+"""Shortest wait that is longer than the scheduling of threads."""
 TIMES_QUEUE = 2.0
-"""Ratio to the longest wait for the CPU, which is connections times CPU time over cores. This is the response time law
+"""Ratio to the longest wait for the CPU, which is connections times CPU time over cores by the response time law
 (Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978)."""
 
 
@@ -383,7 +381,7 @@ WAITS_STEP = (
 
 
 def _cpu_queue_s(cell: CellEvidence) -> float | None:
-    """Return the time that the cores need for one request of each connection, beside other programs; None: unknown."""
+    """Return the time that the cores need for a request of each connection, beside other programs; None: unknown."""
     cores = [
         min(len(service.cpus) or np.inf, service.quota or np.inf) for each in cell.records for service in each.services
     ]
@@ -397,11 +395,11 @@ def _cpu_queue_s(cell: CellEvidence) -> float | None:
 
 
 SWITCH_RATIO = 3.0
-"""Ratio of the switches for each request; their number varies with the load on a core."""
+"""Ratio of the switches per request that is a symptom: their number varies with the load on a core."""
 OF_CPU_TIME = 2.0
-"""Ratio of the switches for each second of CPU time: longer work is interrupted more often, which is not a cause."""
+"""Ratio of the switches per second of CPU time that is a symptom: longer work alone is interrupted more often."""
 LEAST_SWITCHES = {"voluntary": 0.5, "involuntary": 1.0}
-"""Switches for each request: one costs about a microsecond. Busy neighbours alone force some."""
+"""Fewest switches per request: one costs about a microsecond, and busy neighbours alone force some."""
 
 
 def _context_switches(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
@@ -495,5 +493,4 @@ _ALL = (
 DIAGNOSES: Registry[Diagnosis] = Registry(
     "benchkit.diagnoses", {each.code: each for each in _ALL}, Diagnosis, lambda each: each.code
 )
-"""All diagnoses by code, including plugins' diagnoses, in the order in which a cell is examined: the most specific
-first."""
+"""All diagnoses by code, including those of plugins; the most specific come first."""
