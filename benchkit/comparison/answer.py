@@ -97,9 +97,9 @@ def write_answer(
 ) -> Answer:
     """Return the answer of ratios within one run (cells relative to a baseline) or of two runs (second to first).
 
-    The first metric among the ratios is the headline; the others are added to its sentences. `runs` are the runs
-    compared, `changes` the differences between their hosts and settings, `by_class` the ratios of classes of
-    requests, and `held` the phase of a single run at a held rate.
+    The first metric among the ratios is the headline; the others are added to its sentences. `changes` are the
+    differences between the hosts and settings of `runs`, `by_class` the ratios of classes of requests, and `held` the
+    phase of a single run at a held rate.
     """
     names = {view.cell_id: view.label for run in runs for view in cell_views(run.manifest)}
     compared = [ratio for ratio in ratios if not ratio.control]

@@ -4,9 +4,9 @@ A server always holds low rates and never high ones; in the band between, chance
 estimate of its middle, by Bayes' rule on a grid of capacities and widths of the band. The chance that a probe holds is
 a logistic curve of log-rate, with a share of lapses. The next probe has the rate from which the posterior expects most
 information. This is the psi method of psychophysics (Kontsevich and Tyler, Bayesian adaptive estimation of psychometric
-slope and threshold, Vision Research 39, 1999). `make bench` compares it with two others: probabilistic bisection, which
-probes at the posterior's median (Horstein, IEEE Transactions on Information Theory 9, 1963), and the bisection that
-MLRsearch refines (draft-ietf-bmwg-mlrsearch), which believes every probe.
+slope and threshold, Vision Research 39, 1999). `make bench` compares it with two bisections. One probes at the
+posterior's median (Horstein, IEEE Transactions on Information Theory 9, 1963). The other believes every probe, as in
+simple searches that MLRsearch refines (draft-ietf-bmwg-mlrsearch).
 """
 
 from __future__ import annotations

@@ -106,8 +106,8 @@ def mde(noise: RatioNoise, blocks: int, family: int = 1, alpha: float = ALPHA) -
     to show any difference.
 
     It follows from the noncentral t. The sign-flip test has few levels: multiples of the p of one sign pattern. At the
-    largest that it may use, of k patterns, it needs a larger effect than t. Under normal noise this is at most 17 %
-    more at k = 1, 9 % at k = 2, and 4 % for many (simulated for 6 to 13 blocks).
+    largest that it may use, of k patterns, it needs a larger effect than t. By simulations of normal noise for 6 to 13
+    blocks, the effect is larger by at most 17 % for k = 1, 9 % for k = 2, and 4 % for many patterns.
     """
     test = deciding_test(blocks, family, alpha)
     if test is None:

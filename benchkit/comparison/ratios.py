@@ -49,8 +49,8 @@ Direction = Literal["better", "worse"]
 
 CONTAINED = 0.2
 """Largest bias that does not widen an interval, as a share of its half-width. It is 0.39 standard errors. A normal
-estimate with this bias lies within 1.96 of them in Φ(1.57) - Φ(-2.35) = 93 % of runs: intervals cover the true ratio at
-least so often."""
+estimate with this bias lies within 1.96 of them in Φ(1.57) - Φ(-2.35) = 93 % of runs, so intervals still cover the true
+ratio in about as many."""
 
 _LARGEST = 700.0
 """Logarithm of about the largest number that a double can hold."""

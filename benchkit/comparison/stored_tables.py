@@ -100,8 +100,8 @@ def load(
     - `run_id`: a run's exact id.
     - `scenario`, `scale`: only runs of this scenario, and of this scale (`paper`, `lab`, `smoke`).
     - `kind`: only trials of this kind, and rows that belong to them. The default is all, with `valid_for` `measure`.
-    - `valid_for`: one or several metrics (columns of `trials`). Only trials, and rows that belong to them, with a value
-      of each metric that ratios use: no invalid finding names it, and a percentile has enough requests. Suspect trials
+    - `valid_for`: one or several metrics (columns of `trials`). Only trials, and rows that belong to them, that have a
+      usable value of each. No invalid finding names the metric, and a percentile has enough requests. Suspect trials
       stay, and so do trials that were never judged.
     - `engine`: `dask` gives a DataFrame of Dask with a partition for each run, for tables larger than memory. Rows are
       read when they are computed; factors, and the trials that `kind` and `valid_for` select, immediately.

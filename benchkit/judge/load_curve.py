@@ -1,8 +1,8 @@
 """Load curves: the rate and the latency of a server by the number of connections, its knee, and what limits it. Pure.
 
-In a closed loop each of N connections has one request at a time, so that N = X · R: N connections give a rate X at a
-response time R (Little, A proof for the queuing formula L = λW, Operations Research 9, 1961). Below the knee R is the
-time of an answer without load, and X grows with N. Above the knee X is constant, and R grows.
+In a closed loop each of N connections has one request at a time. So N = X · R, for the rate X and the response time R
+(Little, A proof for the queuing formula L = λW, Operations Research 9, 1961). Below the knee R is the time of an answer
+without load, and X grows with N. Above the knee X is constant, and R grows.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ REFUSED = 0.01
 LEAST_SLOTS = 0.9
 """Slots below which a pool cannot be the limit: it serves at least one request at a time."""
 WHOLE_WITHIN = 0.05
-"""Relative distance up to which slots are rounded to a whole number: between two requests the load tool needs some per
+"""Relative distance up to which slots are rounded to a whole number. Between two requests the load tool needs some per
 cent of the time of a short answer."""
 MOST_UNSURE = 1.25
 """Upper end of the interval over the number of slots, above which the number is not stated."""
 ROUND_WITHIN = 0.003
 """Relative distance up to which a rate is taken for a round one that was configured, such as 2,000/s.
 
-A count over half a second at 1,000/s is exact to 0.2 %. The rate of a lock is round by chance in 2.3 % of cases: nine
-rates of one digit in a decade, each with 2 · 0.003 of the decade's logarithm, 2.3."""
+A count over half a second at 1,000/s is exact to 0.2 %. The rate of a lock is round by chance in 2.3 % of cases: a
+decade, ln 10 = 2.3, has nine rates of one digit, each 2 · 0.003 wide."""
 
 LimitKind = Literal["cpu", "slots", "rate", "not reached", "load tool", "link", "unknown"]
 """Kind of the limit of a rate. `slots`: a fixed number of requests at a time, as with a pool, a lock or workers."""

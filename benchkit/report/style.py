@@ -1,8 +1,8 @@
 """The look of figures and pages: colours for light and dark surfaces, markers, and matplotlib's settings.
 
-Text keeps a contrast of 4.5:1 to its surface and marks keep 3:1 (WCAG 2.2, 1.4.3 and 1.4.11). The series colours were
-chosen by a search in OKLab so that any two differ by at least 0.1 for normal vision, protanopia, deuteranopia and
-tritanopia (simulated after Machado, Oliveira & Fernandes 2009). Marks differ in shape as well.
+Text keeps a contrast of 4.5:1 to its surface and marks keep 3:1 (WCAG 2.2, 1.4.3 and 1.4.11). Any two series colours
+differ by at least 0.1 in OKLab, for normal vision, protanopia, deuteranopia and tritanopia (simulated after Machado,
+Oliveira & Fernandes 2009). Marks differ in shape as well.
 """
 
 from __future__ import annotations

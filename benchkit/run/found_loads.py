@@ -1,7 +1,7 @@
-"""Loads that a run finds itself: by load curves, and by capacities, for which it tries rates.
+"""Loads that a run finds itself: connections by load curves, and rates by the search for a capacity.
 
-Each probe is a whole trial with servers started afresh. That is the recovery after a probe that overloaded the server:
-no backlog, queue or connection of it is left.
+Each probe is a whole trial with servers started afresh, so that no backlog, queue or connection is left by a probe that
+overloaded its server.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.trial_tables import TrialTables
 
 ABOVE_KNEE = 2
-"""Connections of a trial relative to the knee: there the rate has its full height, and twice as many wait at most."""
+"""Connections of a trial relative to the knee: enough for the full rate, with as many requests waiting as served."""
 ANSWERS_IN_SLICE = 20
-"""Answers on each connection in a slice of load. What queues at an edge of a slice is a request for each connection, a
-twentieth of the answers. A slice begins and ends alike, so that less than 2 % of its rate remain."""
+"""Answers on each connection in a slice of load. At an edge of a slice a request of each connection waits, a twentieth
+of the answers. A slice begins and ends alike, so that less than 2 % of its rate remain."""
 RESERVE = 1.5
 """Answers that slices are planned for, relative to `ANSWERS_IN_SLICE`: rates vary by tens of per cent."""
 SLICE_STEP_S = 0.05
 MIN_SLICES, LONG_SLICE_S = 2, 0.5
-"""Slices of a window, so that cells take turns within a block; one where slices are longer than the second."""
+"""Fewest slices of a window, so that cells take turns within a block; one if a slice is longer than `LONG_SLICE_S`."""
 LONGEST_SLICE_S = 2.0
-"""Slices above which a cell has no more connections than fill it. A minute has room for seven blocks of two such cells.
-They are long where an answer waits without the CPU, as for a delayed acknowledgement of 40 ms."""
+"""Slice above which a cell has only the connections of its knee. A minute has room for seven blocks of two such cells.
+Slices are long where answers wait, as for a delayed acknowledgement of 40 ms."""
 
 
 def with_load(cell: PlannedCell, load: Load) -> PlannedCell:
@@ -68,7 +68,7 @@ class FoundLoads:
             self.add(row)
 
     def add(self, row: TrialRow) -> None:
-        """Add a trial that has ended; only calibrations matter. That of a load curve has the load at its knee."""
+        """Add a trial that has ended, if it is a calibration. The row of a load curve has the load at its knee."""
         if row.kind != "calibrate":
             return
         if row.capacity_rps is not None:
@@ -125,7 +125,7 @@ class FoundLoads:
         return {"duration_s": max(duration_s, round(whole_s, 3))}
 
     def _connections(self, cell_id: str) -> int:
-        """Return the connections of a cell: the same for all cells where that is at most twice every knee.
+        """Return the connections of a cell: the same for all cells if twice the lowest knee is enough for the highest.
 
         They are no more than a load curve tries. Raises InputError where the curve is unknown.
         """
@@ -189,12 +189,12 @@ def _with(cell: PlannedCell, **load: float | None) -> PlannedCell:
 logger = logging.getLogger(__name__)
 
 NEAR = 1.1
-"""Probes up to this multiple of the highest likely capacity, or of the lowest failed rate if that is higher, show
-whether the server or the load tool fails there."""
+"""Multiple of the highest likely capacity, or of the lowest failed rate if that is higher. Probes up to it show if the
+server or the load tool fails there."""
 
 BACK_OFF = 0.8
 """Factor of the rate after a probe that cannot be used: a lower rate may hold in spite of a disturbance. After the nth
-such probe in a row it applies n more times, so that the rate falls to 0.8, 0.51, 0.26, 0.11."""
+such probe in a row it applies n more times: the rate falls to 0.8, 0.51, 0.26, 0.11."""
 
 OUTCOMES: Mapping[ProbeOutcome, str] = MappingProxyType(
     {"held": "held", "missed": "failed", "generator": "was limited by the load tool", "unusable": "cannot be used"}
@@ -219,9 +219,9 @@ def find_capacity(
     """Search for the highest rate at which a cell keeps the objective, and report each probe.
 
     The first probe measures the load curve; no capacity is far above the rate at its knee. The search ends when its
-    interval is narrow enough or its time is over. It ends too when more probes would tell little. Without a usable
-    probe it goes on to the sixth, at a thirtieth of the rate. Raises HostError where a probe fails, InputError where
-    the cell answers nothing.
+    interval is narrow enough, its time is over, or it made `MAX_PROBES` probes. Without a usable probe it goes on to
+    the sixth, at a thirtieth of the rate. Raises HostError where a probe fails, InputError where the cell answers
+    nothing.
     """
     started_s = clock()
     knee = run_probe(1, with_load(cell, cell.load.model_copy(update={"capacity": None}))).trial
@@ -274,7 +274,7 @@ def _end(search: CapacitySearch, probes: int, elapsed_s: float, goal: CapacityGo
 
 
 def _is_bounded(probes: list[CapacityProbe], high: float) -> bool:
-    """Return True if the server bounds the capacity: it caused most of the failures at the lowest failed rates."""
+    """Return True if the server limits the capacity: it caused most of the failures at the lowest failed rates."""
     failed = [probe for probe in probes if probe.outcome in {"missed", "generator"}]
     if not failed:
         return False

@@ -355,7 +355,7 @@ FAST = 0.05
 LEAST_WAIT_S = 0.0005
 """Shortest wait that is longer than the scheduling of threads."""
 TIMES_QUEUE = 2.0
-"""Ratio to the longest wait for the CPU, which is connections times CPU time over cores by the response time law
+"""Ratio to the longest wait for the CPU. This is connections times CPU time over cores, by the response time law
 (Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978)."""
 
 
@@ -375,7 +375,7 @@ def _waits(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
 
 
 WAITS_STEP = (
-    "Look for a timer, a call to another server, a lock, a quota, or workers that all connections queue for; with fewer "
+    "Look for a timer, a call to another server, a lock, a quota, or workers that all connections queue for. With fewer "
     "connections a queue is shorter."
 )
 

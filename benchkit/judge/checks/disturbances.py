@@ -122,8 +122,8 @@ class _GroupUsage(NamedTuple):
     def foreign(self, *, charges_interrupts: bool) -> float:
         """Return the least usage by other processes; `charges_interrupts` is a property of the kernel.
 
-        Such a kernel adds interrupts to the time of the process that they interrupt: all of them on a core that was
-        never idle, and an unknown part on others. benchkit's agent may have run here or elsewhere.
+        Such a kernel adds an interrupt to the time of the process that it interrupts. On a core that was never idle
+        these are all interrupts, on others an unknown part. The agent of benchkit may have run here or elsewhere.
         """
         separate = self.interrupts - self.interrupts_while_busy if charges_interrupts else self.interrupts
         return self.busy - self.own - self.shared - separate

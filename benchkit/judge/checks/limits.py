@@ -355,9 +355,9 @@ def longest_gaps(evidence: Evidence, thresholds: Thresholds) -> Readings:
 def answers_in_slices(evidence: Evidence, thresholds: Thresholds) -> Readings:
     """Read the mean number of answers in a slice, relative to its connections or streams.
 
-    A slice begins with new connections. If its clock starts before their first answers, it counts fewer answers than
-    the server gives: of a slow server fewer than of a fast one. Under a target rate one connection is enough for most
-    requests, so the number of connections does not matter.
+    A slice begins with new connections. If its clock starts before their first answers, it counts too few answers: of a
+    slow server fewer than of a fast one. Under a target rate one connection is enough for most requests, so the number
+    of connections does not matter.
     """
     slices, requests, load = evidence.record.slices, evidence.number("requests"), evidence.record.load
     if not slices:

@@ -25,7 +25,7 @@ MIN_CHUNK_BYTES = 1024
 HTTP2_FRAME = 9
 """Size of the header of a frame (RFC 9113, 4.1)."""
 CONNECTION = len("Connection: keep-alive\r\n")
-"""Additional header that an answer under load may have (RFC 9112, 9.3): to the HTTP/1.0 of ab, or `close` where other
+"""Header that only an answer under load may have (RFC 9112, 9.3): to the HTTP/1.0 of ab, or `close` where other
 connections wait for a thread, as in puma."""
 _ROUNDING_BYTES = 0.005 * (1 << 20)
 """Half of the last digit of the megabytes that tools print; with a histogram, all but siege count bytes."""

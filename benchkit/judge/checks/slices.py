@@ -67,9 +67,9 @@ CARRY_OVER = Check("carry-over", "what one slice left behind changed the next", 
 def carry_over(evidence: RunEvidence) -> Mapping[str, CarryOver]:
     """Return the first-order carry-over to each cell; empty with too few slices.
 
-    It is estimated by least squares on the log rates of slices. Each block has an effect for each cell and each round,
-    so neither differences between cells nor the host's drift matter (Jones & Kenward, Design and Analysis of Cross-Over
-    Trials, 2014, ch. 4).
+    It is estimated by least squares on the log rates of slices (Jones & Kenward, Design and Analysis of Cross-Over
+    Trials, 2014, ch. 4). Each block has an effect for each cell and each round, so neither differences between cells
+    nor the host's drift matter.
     """
     slices = _answered_slices(evidence)
     cells = sorted(set(slices["cell_id"]))

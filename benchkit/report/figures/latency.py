@@ -1,7 +1,7 @@
 """The figure of latency: its percentiles by cell, one curve per trial.
 
-The axis is that of HdrHistogram's plots: the distance from the left is the logarithm of 1 / (1 - p), so that each nine
-takes the same room. Percentiles of trials are never averaged.
+The axis is that of HdrHistogram's plots: the distance from the left is the logarithm of 1 / (1 - p). So each nine takes
+the same room. Percentiles of trials are never averaged.
 """
 
 from __future__ import annotations
