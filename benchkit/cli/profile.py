@@ -62,17 +62,17 @@ def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[Profile, s
             f"{cell!r} does not select one cell", where=run.run_id, why=f"matching cells: {', '.join(cells) or 'none'}"
         )
     records = [record for record in run.records() if record.cell_id == cells[0]]
-    taken = [profile for record in records for profile in record.profiles]
-    there = list(dict.fromkeys(profile.service for profile in taken if profile.file is not None))
-    if not there:
-        failures = dict.fromkeys(profile.why_not for profile in taken if profile.why_not is not None)
+    profiles = [profile for record in records for profile in record.profiles]
+    profiled = list(dict.fromkeys(profile.service for profile in profiles if profile.file is not None))
+    if not profiled:
+        failures = dict.fromkeys(profile.why_not for profile in profiles if profile.why_not is not None)
         why = "; ".join(failures) or "its scenario takes no profiles; add `benchkit run --profile`"
         raise InputError(f"no profile of {cells[0]}", where=run.run_id, why=why)
-    if service is None and len(there) > 1:
-        raise InputError(f"{cells[0]} has several services", why=", ".join(there), hint="name one with --service")
-    wanted = there[0] if service is None else service
-    if wanted not in there:
-        raise InputError(f"no profile of service {wanted!r}", where=run.run_id, why=suggestion(wanted, there))
+    if service is None and len(profiled) > 1:
+        raise InputError(f"{cells[0]} has several services", why=", ".join(profiled), hint="name one with --service")
+    wanted = profiled[0] if service is None else service
+    if wanted not in profiled:
+        raise InputError(f"no profile of service {wanted!r}", where=run.run_id, why=suggestion(wanted, profiled))
     return read_merged_profile(run, records, wanted), f"{wanted} of {cells[0]}, {run.run_id}"
 
 

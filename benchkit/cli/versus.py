@@ -278,11 +278,11 @@ def capacity(
     limits = {"p50_s": p50, "p90_s": p90, "p99_s": p99, "p999_s": p999}
     if not any(limits.values()):
         raise typer.BadParameter("name a limit, as --p99 10ms", param_hint="--p99")
-    given, tags = servers or [], parse_tags(tag or [])
-    named = named_servers(given, names)
+    commands, tags = servers or [], parse_tags(tag or [])
+    named = named_servers(commands, names)
     comparison = ServerComparison(
         requests=read_requests(
-            request, servers=given, path=path, method=method, body=body, headers=header, headers_env=header_env
+            request, servers=commands, path=path, method=method, body=body, headers=header, headers_env=header_env
         ),
         ready_within_s=ready_within,
         tool=tool,
@@ -300,7 +300,7 @@ def capacity(
     if save is not None:
         save_scenario(fields, save)
     with signals_interrupt():  # around the start of the lab, so that a signal removes it
-        with hosts_for("capacity", given, inventory, lab, quiet=quiet) as hosts:
+        with hosts_for("capacity", commands, inventory, lab, quiet=quiet) as hosts:
             wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
             run_options = RunOptions(tags=tags, names_other_programs=not quiet)
             display = RunDisplay(quiet=quiet)

@@ -52,8 +52,8 @@ def outcome(ratio: Ratio, *, brief: bool = False) -> str:
         return mark if brief or not ratio.reason else f"{mark}: {ratio.reason}"
     shown = f"{ratio.outcome} ({ratio.worth})" if ratio.worth else ratio.outcome
     kind = "control" if ratio.control else ""
-    out = describe_exclusions(ratio.exclusions)
-    return "; ".join(part for part in (shown, kind, out.partition(":")[0] if brief else out) if part)
+    exclusions = describe_exclusions(ratio.exclusions)
+    return "; ".join(part for part in (shown, kind, exclusions.partition(":")[0] if brief else exclusions) if part)
 
 
 def describe_baseline(ratio: Ratio, comparison: RunComparison) -> str:

@@ -157,9 +157,9 @@ def _limit(
         ("link", "link", thresholds.link, "is limited by the network", "of the link"),
         ("rate", "refused", REFUSED, "is limited by a rate limiter", "of the requests are refused"),
     )
-    for kind, column, least, clause, what in full:
+    for kind, column, least, clause, evidence in full:
         if typical(column) >= least:
-            return CurveLimit(kind=kind, clause=clause, evidence=f"{units.share(typical(column))} {what}")
+            return CurveLimit(kind=kind, clause=clause, evidence=f"{units.share(typical(column))} {evidence}")
     if not is_flat:
         most = units.counted(flat[-1].connections, "connection")
         return CurveLimit(kind="not reached", clause=f"does not reach its limit with {most}")

@@ -92,5 +92,5 @@ def neighbour_share(record: TrialRecord) -> float | None:
 
 def neighbour_inequality(shares: Iterable[float]) -> float:
     """Return the largest difference between the cells of a block in the logarithm of the CPU time left to them."""
-    left = log_left(np.fromiter(shares, dtype=np.float64))
-    return float(np.ptp(left)) if len(left) else 0.0
+    logs = log_left(np.fromiter(shares, dtype=np.float64))
+    return float(np.ptp(logs)) if len(logs) else 0.0

@@ -144,9 +144,9 @@ def _server_host_shares(evidence: Evidence, host: str, used: Mapping[str, float]
     interrupts, busy = cores_spent(evidence, host, cpus, INTERRUPTS), cores_busy(evidence, host, cpus)
     if interrupts is not None and busy is not None:
         yield min(total + interrupts, busy) / len(cpus)
-        left = len(cpus) - max(0.0, busy - total - interrupts)
-        if left > 0:
-            yield total / left
+        available = len(cpus) - max(0.0, busy - total - interrupts)
+        if available > 0:
+            yield total / available
 
 
 def counter_increase(evidence: Evidence, host: str, metric: str) -> float | None:

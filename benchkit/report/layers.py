@@ -54,27 +54,27 @@ def points(axes: Axes, frame: pd.DataFrame, *, area: float = 13.0, rim: float = 
     is_hollow = frame.reindex(columns=["exclusion"])["exclusion"].notna() | frame.get("hollow", default=False)
     for hue, of_hue in _by_hue(frame.assign(is_hollow=is_hollow)):
         for hollow in (False, True):
-            look = MarkStyle(marker(hue), colour(hue), hollow=hollow)
+            style = MarkStyle(marker(hue), colour(hue), hollow=hollow)
             drawn = of_hue[of_hue["is_hollow"] == hollow]
-            marks(drawn, look, area=area, rim=rim, opacity=None if hollow or rim else _FAINT)(axes)
+            marks(drawn, style, area=area, rim=rim, opacity=None if hollow or rim else _FAINT)(axes)
 
 
 @_layer
 def marks(
-    axes: Axes, frame: pd.DataFrame, look: MarkStyle, *, area: float, rim: float = 0.0, opacity: float | None = None
+    axes: Axes, frame: pd.DataFrame, style: MarkStyle, *, area: float, rim: float = 0.0, opacity: float | None = None
 ) -> None:
-    """Draw marks of one look: x, y; `area` in square points, `rim` as for points."""
+    """Draw marks of one style: x, y; `area` in square points, `rim` as for points."""
     if frame.empty:
         return
-    edge = SURFACE.light if rim and not look.edge else look.colour
+    edge = SURFACE.light if rim and not style.edge else style.colour
     drawn = axes.scatter(
         frame["x"],
         frame["y"],
         s=area,
-        marker=look.shape,
-        color=look.fill,
-        edgecolors=None if look.is_line else edge,
-        linewidths=look.edge or rim,
+        marker=style.shape,
+        color=style.fill,
+        edgecolors=None if style.is_line else edge,
+        linewidths=style.edge or rim,
         alpha=opacity,
         zorder=_MARKS,
         clip_on=False,  # no mark lies outside the axes; a clip path for each would triple the file

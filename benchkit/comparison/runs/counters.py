@@ -66,9 +66,9 @@ def worker_balances(trials: pd.DataFrame, telemetry: pd.DataFrame) -> tuple[Work
     rows = trials[["trial_id", "duration_s"]].merge(rows, on="trial_id")
     by_service: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for (_, host, service), samples in rows.groupby(["trial_id", "host", "service"], sort=False):
-        taken = _worker_cpu_times(samples)
-        if len(taken) > 1 and taken.mean() > 0:
-            balance = len(taken), float(taken.max() / taken.mean())
+        cpu_s = _worker_cpu_times(samples)
+        if len(cpu_s) > 1 and cpu_s.mean() > 0:
+            balance = len(cpu_s), float(cpu_s.max() / cpu_s.mean())
             by_service.setdefault((str(host), str(service)), []).append(balance)
     return tuple(
         WorkerBalance(
@@ -90,7 +90,7 @@ def _worker_cpu_times(samples: pd.DataFrame) -> pd.Series[float]:
     before, after = wide[wide.index <= 0], wide[wide.index >= samples["duration_s"].iloc[0]]
     if before.empty or after.empty:
         return pd.Series(dtype="float64")
-    taken = (after.iloc[0] - before.iloc[-1]).dropna()
-    first = min(taken.index, key=int, default=None)
-    workers: pd.Series[float] = taken.drop(first) if first is not None else taken
+    cpu_s = (after.iloc[0] - before.iloc[-1]).dropna()
+    first = min(cpu_s.index, key=int, default=None)
+    workers: pd.Series[float] = cpu_s.drop(first) if first is not None else cpu_s
     return workers
