@@ -1,23 +1,21 @@
-"""Collectors of the sockets of services: accept queues from /proc/PID/net, their limits and connections from ss(8)."""
+"""Collectors of the sockets of services, from ss(8): accept queues and their limits, and established connections."""
 
 from __future__ import annotations
 
 import os
-import re
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+import threading
+from typing import Callable, Dict, Generic, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, TypeVar
 
-from benchkit.agent.common import OperationError, Values, read_file, with_port
+from benchkit.agent.common import OperationError, Values, read_file
 from benchkit.agent.operations import SocketAddress
-from benchkit.agent.sockets import TCP, bound_sockets
 
 SS_S = 10.0
 SS_BYTES = 8 << 20
 """Limit of the output of ss: 100,000 connections."""
-_TCP_LIMIT = re.compile(r"^LISTEN +\d+ +(\d+) .*\bino:(\d+)", re.MULTILINE)
-_UNIX_LIMIT = re.compile(r"^u_\S+ +LISTEN +\d+ +(\d+) .* (\d+) +\* 0", re.MULTILINE)
 
 RunTool = Callable[[List[str], float, int], Tuple[Optional[int], str]]
 """Runs a command with a timeout in seconds and a limit of bytes; returns its exit code and its output."""
+T = TypeVar("T")
 
 
 class Listener(NamedTuple):
@@ -27,6 +25,17 @@ class Listener(NamedTuple):
     address: str
     """An IP address with its port, or the path of a unix socket."""
     queued: int
+    limit: int
+
+
+def parse_listeners(text: str) -> Iterator[Listener]:
+    """Yield the listening sockets in the output of `ss -Hltnxe`; `*` is the IPv6 address that takes IPv4, too."""
+    for line in text.splitlines():
+        kind, state, queued, limit, address, *more = line.split()
+        if state == "LISTEN":
+            inode = next(each for each in more if each.startswith("ino:"))[4:] if kind == "tcp" else more[0]
+            shown = "[::]" + address[1:] if address.startswith("*:") else address
+            yield Listener(int(inode), shown, int(queued), int(limit))
 
 
 def network_of(pids: Sequence[int]) -> Optional[int]:
@@ -42,29 +51,69 @@ def _network_id(process: str) -> Optional[str]:
         return None
 
 
-def unix_listeners(content: bytes, paths: Sequence[str]) -> Iterator[Listener]:
-    """Yield the listening sockets at these paths in /proc/net/unix: connections in their queues have inode 0."""
-    found: Dict[str, List[int]] = {path: [] for path in paths}
-    for line in content.decode(errors="surrogateescape").split("\n"):
-        field = line.split(None, 7)
-        if len(field) == 8 and field[7] in found:  # noqa: PLR2004 - with a path
-            if field[3] == "00010000":
-                found[field[7]].insert(0, int(field[6]))
-            elif field[6] == "0":
-                found[field[7]].append(0)
-    return (Listener(inodes[0], path, inodes.count(0)) for path, inodes in found.items() if inodes and inodes[0])
+class SharedReading(Generic[T]):
+    """A reading for many services, repeated when one of them asks for it a second time; safe for many threads.
+
+    A run of ss takes milliseconds, and a sliced block has a server for each of its cells.
+    """
+
+    def __init__(self, read: Callable[[], T]) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        self._served: Set[object] = set()
+        self._found: Optional[T] = None
+
+    def of(self, service: object) -> T:
+        """Return a reading that this service has not had yet. Raises OperationError."""
+        with self._lock:
+            if self._found is None or service in self._served:
+                self._served, self._found = set(), None
+                self._found = self._read()
+            self._served.add(service)
+            return self._found
+
+
+class SocketTable:
+    """The sockets of a network namespace: that of a process, or the agent's own (None)."""
+
+    def __init__(self, run_tool: RunTool, pid: Optional[int]) -> None:
+        self._run_tool = run_tool
+        self._prefix = [] if pid is None else ["nsenter", f"--net=/proc/{pid}/ns/net"]
+        self._unix = f"/proc/{pid or 'self'}/net/unix"
+        self.ports: Set[int] = set()
+        """Ports whose connections are counted."""
+        self.listeners = SharedReading(self._read_listeners)
+        self.connections = SharedReading(self._read_connections)
+
+    def _read_listeners(self) -> List[Listener]:
+        return sorted(parse_listeners(self._run(["ss", "-Hltnxe"])))
+
+    def _read_connections(self) -> List[str]:
+        """Return the port or path of each established connection."""
+        found = []
+        if self.ports:
+            wanted = " or ".join(f"sport = :{port}" for port in sorted(self.ports))
+            text = self._run(["ss", "-Htn", "state", "established", f"( {wanted} )"])
+            found = [line.split()[2].rpartition(":")[2] for line in text.splitlines()]
+        table = read_file(self._unix).decode(errors="surrogateescape")
+        ends = [line.split(None, 7)[5:] for line in table.splitlines()[1:]]
+        return found + [end[2] for end in ends if end[0] == "03" and len(end) == 3]  # noqa: PLR2004 - with a path
+
+    def _run(self, argv: List[str]) -> str:
+        exit_code, text = self._run_tool([*self._prefix, *argv], SS_S, SS_BYTES)
+        if exit_code != 0:
+            raise OperationError("unavailable", f"sockets: {' '.join(argv)}: {text.strip()[:200] or exit_code}")
+        return text
 
 
 class ServiceSockets:
-    """The sockets of a service, by port or path, in the network namespace of a process; None: in the agent's."""
+    """The sockets of a service, by port or path, among those of its network namespace."""
 
-    def __init__(self, listeners: Sequence[SocketAddress], run_tool: RunTool, pid: Optional[int]) -> None:
-        self._run_tool = run_tool
-        self._prefix = [] if pid is None else ["nsenter", f"--net=/proc/{pid}/ns/net"]
-        self._folder = f"/proc/{pid or 'self'}/net"
-        self._ports = [each.port for each in listeners if each.kind == "tcp"]
-        self._paths = [each.address for each in listeners if each.kind == "unix"]
-        self._limits: Dict[int, Optional[int]] = {}
+    def __init__(self, listeners: Sequence[SocketAddress], table: SocketTable) -> None:
+        self._table = table
+        ports = [each.port for each in listeners if each.kind == "tcp"]
+        table.ports.update(ports)
+        self._places = [*map(str, ports), *(each.address for each in listeners if each.kind == "unix")]
         self._names: Dict[int, str] = {}
 
     def accept_queues(self) -> Values:
@@ -72,55 +121,19 @@ class ServiceSockets:
 
         Several sockets of one address (SO_REUSEPORT) are numbered: `10.0.0.1:80#2`.
         """
-        bound = bound_sockets(TCP, self._folder) if self._ports else ()
-        present = [
-            Listener(each.inode, with_port(each.address, each.port), each.queued)
-            for each in bound
-            if each.port in self._ports
-        ]
-        if self._paths:
-            present += unix_listeners(read_file(f"{self._folder}/unix"), self._paths)
-        if not present:
-            listening = ", ".join([*map(str, self._ports), *self._paths])
-            raise OperationError("unavailable", f"accept queues: no listening socket at {listening}")
-        if any(each.inode not in self._limits for each in present):
-            self._limits = {each.inode: None for each in present}
-            self._limits.update(self._read_limits())
         found: Values = {}
-        for each in sorted(present):
-            name = self._name(each)
-            found["accept_queue", name] = each.queued
-            limit = self._limits[each.inode]
-            if limit is not None:
-                found["accept_queue_limit", name] = limit
+        for each in self._table.listeners.of(self):
+            if each.address in self._places or each.address.rpartition(":")[2] in self._places:
+                name = self._name(each)
+                found["accept_queue", name], found["accept_queue_limit", name] = each.queued, each.limit
+        if not found:
+            raise OperationError("unavailable", f"accept queues: no listening socket at {', '.join(self._places)}")
         return found
 
     def connections(self) -> Values:
         """Return the number of established connections by port and path. Raises OperationError."""
-        found: Values = {}
-        if self._ports:
-            wanted = " or ".join(f"sport = :{port}" for port in self._ports)
-            text = self._run(["ss", "-Htn", "state", "established", f"( {wanted} )"])
-            of_lines = [line.split()[2].rpartition(":")[2] for line in text.splitlines()]
-            found.update({("connections_established", str(port)): of_lines.count(str(port)) for port in self._ports})
-        if self._paths:
-            table = read_file(f"{self._folder}/unix").decode(errors="surrogateescape")
-            ends = [line.split(None, 7)[5:] for line in table.splitlines()[1:]]
-            for path in self._paths:
-                count = sum(1 for end in ends if end[0] == "03" and end[2:] == [path])
-                found["connections_established", path] = count
-        return found
-
-    def _read_limits(self) -> Dict[int, int]:
-        found = _TCP_LIMIT.findall(self._run(["ss", "-Hltne"])) if self._ports else []
-        found += _UNIX_LIMIT.findall(self._run(["ss", "-Hlx"])) if self._paths else []
-        return {int(inode): int(limit) for limit, inode in found}
-
-    def _run(self, argv: List[str]) -> str:
-        exit_code, text = self._run_tool([*self._prefix, *argv], SS_S, SS_BYTES)
-        if exit_code != 0:
-            raise OperationError("unavailable", f"sockets: {' '.join(argv)}: {text.strip()[:200] or exit_code}")
-        return text
+        ends = self._table.connections.of(self)
+        return {("connections_established", place): ends.count(place) for place in self._places}
 
     def _name(self, listener: Listener) -> str:
         if listener.inode not in self._names:

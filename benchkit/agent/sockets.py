@@ -177,14 +177,12 @@ class BoundSocket(NamedTuple):
     address: str
     port: int
     uid: int
-    queued: int
-    """Connections or bytes that wait to be accepted or read."""
 
 
-def bound_sockets(kind: str, folder: str = "/proc/self/net") -> Iterator[BoundSocket]:
-    """Yield the listening TCP sockets, or the bound UDP sockets, in a folder of the kernel; of IPv4, then of IPv6."""
+def bound_sockets(kind: str) -> Iterator[BoundSocket]:
+    """Yield the listening TCP sockets, or the bound UDP sockets, of IPv4, then of IPv6."""
     for name, family in ((kind, socket.AF_INET), (f"{kind}6", socket.AF_INET6)):
-        with contextlib.suppress(FileNotFoundError), open(f"{folder}/{name}", "rb") as table:  # noqa: PTH123 - often
+        with contextlib.suppress(FileNotFoundError), open(f"/proc/self/net/{name}", "rb") as table:  # noqa: PTH123 - often
             yield from parse_bound(table, kind, family)
 
 
@@ -198,7 +196,7 @@ def parse_bound(table: Iterable[bytes], kind: str, family: int) -> Iterator[Boun
         field = line.split()
         if field[3] == BOUND[kind]:
             address, port = kernel_endpoint(field[1].decode(), family)
-            yield BoundSocket(int(field[9]), address, port, int(field[7]), int(field[4].partition(b":")[2], 16))
+            yield BoundSocket(int(field[9]), address, port, int(field[7]))
         elif kind == TCP:
             return
 

@@ -26,7 +26,7 @@ from benchkit.agent.process_collectors import (
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.recorder import SECOND_NS, GroupValues, Recorder, SampleWriter, SamplingSchedule, SeriesGroup, Tick
 from benchkit.agent.server_counters import CounterPage
-from benchkit.agent.socket_collectors import ServiceSockets, network_of
+from benchkit.agent.socket_collectors import ServiceSockets, SocketTable, network_of
 from benchkit.agent.timetable import Timetable
 
 SNAPSHOT_S = 20.0
@@ -56,17 +56,20 @@ class Sampler(threading.Thread):
         self.schedule = SamplingSchedule(interval_s)
         self._recorder = recorder
         self._problems = problems
-        self._collectors: List[Tuple[SeriesGroup, Collector, bool]] = []
+        self._collectors: List[Tuple[SeriesGroup, Collector, Sequence[Tick]]] = []
 
-    def add(self, service: Optional[str], *collectors: Collector, is_sparse: bool = False) -> None:
-        """Add collectors; sparse ones are expensive, and sampled at requested ticks only."""
-        self._collectors += [(self._recorder.group(service), each, is_sparse) for each in collectors]
+    def add(self, service: Optional[str], *collectors: Collector, ticks: Sequence[Tick] = tuple(Tick)) -> None:
+        """Add collectors that are sampled at these ticks.
+
+        The first one shows the instant of the sample: those at the edge of a slice have to be quick.
+        """
+        self._collectors += [(self._recorder.group(service), each, ticks) for each in collectors]
 
     def run(self) -> None:
         """Sample at each tick of the schedule."""
         writer = SampleWriter(self._recorder, self.schedule.interval_ns)
         for tick in self.schedule.ticks():
-            due = [each[:2] for each in self._collectors if tick is Tick.REQUESTED or not each[2]]
+            due = [each[:2] for each in self._collectors if tick in each[2]]
             at_ns, sample = sample_all(due, self._problems)
             if sample:
                 writer.write(at_ns, sample, tick)
@@ -135,6 +138,7 @@ class Session:
         self._problems: Dict[str, None] = {}
         self._process_trees = ProcessTrees(processes)
         self._service_trees: Dict[str, ProcessTree] = {}
+        self._sockets: Dict[Optional[int], SocketTable] = {}
         self._pollers: List[Sampler] = []
         self._pages: List[CounterPage] = []
         self._expensive: List[Tuple[SeriesGroup, Collector]] = [(self.recorder.group(None), clock_rates)]
@@ -165,12 +169,15 @@ class Session:
         self._service_trees[name] = tree
         activity = TreeActivity(tree)
         self.sampler.add(name, tree.sample, partial(quota_throttling, child))
-        self.sampler.add(name, activity.context_switches, activity.storage_writes, is_sparse=True)
+        self.sampler.add(name, activity.context_switches, activity.storage_writes, ticks=[Tick.REQUESTED])
         if service.listeners:
             pid = None if child.group is None else network_of(child.group.pids())
-            sockets = ServiceSockets(service.listeners, self._run_tool, pid)
-            self.sampler.add(name, sockets.accept_queues)
-            self._expensive.append((self.recorder.group(name), sockets.connections))
+            table = self._sockets.setdefault(pid, SocketTable(self._run_tool, pid))
+            sockets = ServiceSockets(service.listeners, table)
+            self.sampler.add(name, sockets.accept_queues, ticks=[Tick.REQUESTED, Tick.REGULAR])
+            self._expensive += [
+                (self.recorder.group(name), each) for each in (sockets.accept_queues, sockets.connections)
+            ]
         if service.threads:
             self.sampler.add(name, partial(thread_times, child))
         if service.counters is not None:

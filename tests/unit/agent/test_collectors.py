@@ -18,7 +18,7 @@ from benchkit.agent.operations import CounterSource, SocketAddress
 from benchkit.agent.proc import TICKS
 from benchkit.agent.recorder import GroupValues, Recorder, SampleWriter, Tick
 from benchkit.agent.server_counters import BenchkitRequests, CounterPage, nginx, node
-from benchkit.agent.socket_collectors import Listener, unix_listeners
+from benchkit.agent.socket_collectors import Listener, SharedReading, parse_listeners
 from benchkit.agent.sockets import TCP, BoundSocket, parse_bound
 
 LONG_S = 60.0
@@ -192,23 +192,31 @@ TCP_TABLE = b"""\
    1: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 502 1 0 100 0 0 10 0
    2: 0100007F:1F90 0100007F:E48C 01 00000000:00000003 00:00000000 00000000     0        0 0 1 0 20 0 0 10 -1
 """
-UNIX = b"""\
-Num       RefCount Protocol Flags    Type St Inode Path
-00000000969f8044: 00000003 00000000 00000000 0001 03 450907
-0000000029c99bca: 00000003 00000000 00000000 0001 02     0 /run/app.sock
-00000000d9ef3d17: 00000002 00000000 00010000 0001 01 450904 /run/app.sock
-000000004ac2a843: 00000003 00000000 00000000 0001 03 450906 /run/app.sock
+LISTENERS = """\
+u_str LISTEN 1      5      /run/app.sock 450904 * 0 <-> ino:9978485 dev:0/65024 peers: 17127481
+tcp   LISTEN 7      511          0.0.0.0:8080      0.0.0.0:*  ino:501 sk:3a51 cgroup:/ <->
+tcp   LISTEN 0      4096               *:8081            *:*  ino:502 sk:3a52 cgroup:/ v6only:0 <->
 """
 
 
-def test_accept_queues_are_read_from_the_lists_of_sockets() -> None:
+def test_listening_sockets_are_parsed() -> None:
     lines = iter([*TCP_TABLE.splitlines(), b"of a connection"])
     assert list(parse_bound(lines, TCP, socket.AF_INET)) == [
-        BoundSocket(501, "0.0.0.0", 8080, 0, 7),  # noqa: S104 - of a file of the kernel
-        BoundSocket(502, "127.0.0.1", 8081, 0, 0),
+        BoundSocket(501, "0.0.0.0", 8080, 0),  # noqa: S104 - of a file of the kernel
+        BoundSocket(502, "127.0.0.1", 8081, 0),
     ]
     assert next(lines) == b"of a connection", "reading ends behind the listening sockets"
-    assert list(unix_listeners(UNIX, ["/run/app.sock", "/run/none"])) == [Listener(450904, "/run/app.sock", 1)]
+    assert list(parse_listeners(LISTENERS)) == [
+        Listener(450904, "/run/app.sock", 1, 5),
+        Listener(501, "0.0.0.0:8080", 7, 511),
+        Listener(502, "[::]:8081", 0, 4096),
+    ]
+
+
+def test_services_share_a_reading_until_one_asks_again() -> None:
+    readings = iter(range(3))
+    shared = SharedReading(lambda: next(readings))
+    assert [shared.of(service) for service in ("a", "b", "a", "b", "b")] == [0, 0, 1, 1, 2]
 
 
 def test_the_kernels_counters_are_parsed() -> None:
