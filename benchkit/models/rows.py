@@ -341,7 +341,6 @@ class SliceRow(Row, table="slices"):
     ] = None
     stolen_s: Annotated[Real, Column("time that the hypervisor took from the trial's CPUs", unit="sec")] = None
     server_loop_s: Annotated[Real, Column("CPU time of a small fixed loop on the servers' CPUs", unit="sec")] = None
-    accept_queue: Annotated[Count, Column("connections that waited for its services after it")] = None
     time_wait: Annotated[Count, Column("sockets in TIME_WAIT on its services' hosts at its start")] = None
 
 

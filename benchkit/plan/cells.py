@@ -18,6 +18,7 @@ from benchkit.hosts.tuning import TuningPlan
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.tool import Target
 from benchkit.models.base import STACK, Cpus
+from benchkit.models.design import compared_cell
 from benchkit.models.facts import HostFacts
 from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.plan.model import PlannedCell, describe_cell
@@ -71,7 +72,7 @@ def plan_cell(
         # Without its tuning, its trials would be another cell's.
         return PlannedCell(cell, (), cell.load, (), "", "; ".join(not_applied))
     capabilities = {name: with_tuning(host, tuning) for name, host in capabilities.items()}
-    digest = hashlib.sha256(f"{experiment.scenario.name}\0{cell.cell_id}".encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{experiment.scenario.name}\0{compared_cell(cell.cell_id)}".encode()).hexdigest()[:12]
 
     def place(service: ServiceSpec) -> ServicePlacement:
         role = service.options.role

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from benchkit.loadtools.registry import get_tool
-from benchkit.models.design import HELD_WINDOW, Design, control_of, held_of, is_original
+from benchkit.models.design import HELD_WINDOW, Design, compared_cell, control_of, held_of, is_held, is_original
 from benchkit.plan.cells import HostCapabilities, plan_cell
 from benchkit.plan.model import PlannedCell, cells_with_capacity, ports_of
 from benchkit.scenario.experiment import Experiment
@@ -66,7 +66,8 @@ def plan_design(
     if why_not is not None:
         why = f"not sliced, because {why_not}"
         return PlannedDesign("blocks", why, cells, (f"The design is blocks, {why}.",))
-    why = f"the stacks of {counted(len(placed), 'cell')} side by side, load in turns of {slice_s:g} s"
+    stacks = [cell for cell in placed if not is_held(cell.cell_id)]
+    why = f"the stacks of {counted(len(stacks), 'cell')} side by side, load in turns of {slice_s:g} s"
     by_id = {cell.cell_id: cell for cell in placed}
     placed_cells = tuple(by_id.get(cell.cell_id, cell) for cell in cells)
     return PlannedDesign("sliced", why, placed_cells)
@@ -78,11 +79,17 @@ def _side_by_side(
     roles: Mapping[str, tuple[str, ...]],
     capabilities: Mapping[str, HostCapabilities],
 ) -> list[PlannedCell]:
-    """Return the cells with folders and ports of their own; the first keeps the scenario's ports."""
+    """Return the cells with folders and ports of their own; the first keeps the scenario's ports.
+
+    The phase of a cell at a held rate has the same servers.
+    """
     used: set[tuple[str, int]] = set()
+    shifts: dict[str, int] = {}
     placed = []
     for cell in cells:
-        shift = next_shift(set(ports_of(cell.services)), used)
+        is_phase = is_held(cell.cell_id)
+        shift = shifts[compared_cell(cell.cell_id)] if is_phase else next_shift(set(ports_of(cell.services)), used)
+        shifts[cell.cell_id] = shift
         shifted = plan_cell(experiment, cell.spec, roles, capabilities, port_shift=shift, tuning=cell.tuning)
         placed.append(replace(shifted, same_as=cell.same_as))
         used |= set(ports_of(shifted.services))

@@ -1,6 +1,6 @@
 """The steps of a block in their order, to be read from top to bottom.
 
-A block has n cells, each with a trial of its own, whose load takes turns in m slices. A trial that runs alone is a
+A block has n trials, whose load takes turns in m slices. A trial that runs alone is a
 block of one cell with one slice. Each step is a function of a module in `benchkit.run.steps`. `benchkit.run.run` has
 the steps of a run.
 """
@@ -96,7 +96,8 @@ TRIAL_CLEANUP: tuple[TrialStep, ...] = (
 def run_block(block: Block) -> dict[str, TrialRecord]:
     """Run the steps of a block; return the records of the trials that ended, by their ids.
 
-    A trial that fails by its own fault is in `block.failures`, with the logs of its services, and the others go on.
+    A trial that fails by its own fault is in `block.failures`, with the logs of its services, and the others go on;
+    so is one that uses its servers.
     Raises HostError where a host is lost or in a state that may pass, as all trials must be measured at the same time.
     The services are stopped in any case.
     """
@@ -131,6 +132,8 @@ def _run_each(block: Block, steps: Sequence[TrialStep]) -> None:
     Raises HostError where a failure is not a trial's fault.
     """
     for trial in list(block.trials):
+        if trial.trial_id in block.failures:
+            continue
         try:
             for step in steps:
                 _run_logged(step, trial)
@@ -141,10 +144,11 @@ def _run_each(block: Block, steps: Sequence[TrialStep]) -> None:
                 raise
             if len(block.trials) > 1 and PORT_IN_USE.search(str(error)):
                 error.hint = "set `design: blocks`, which starts the servers of one cell at a time"
-            for note in _run_all(trial, (collect_logs, *TRIAL_CLEANUP, require_free_ports)):
-                error.add_note(f"and afterwards: {note}")
-            block.trials.remove(trial)
-            block.failures[trial.trial_id] = error
+            for failed in (trial, *(each for each in block.trials if each.owner is trial)):
+                for note in _run_all(failed, (collect_logs, *TRIAL_CLEANUP, require_free_ports)):
+                    error.add_note(f"and afterwards: {note}")
+                block.trials.remove(failed)
+                block.failures[failed.trial_id] = error
 
 
 def _host_state(trial: Trial, error: BaseException) -> HostStateError | None:

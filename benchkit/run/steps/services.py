@@ -40,7 +40,7 @@ EXIT_DELAY_S = 0.5
 
 def require_free_ports(trial: Trial) -> None:
     """Check that nothing listens on the services' ports; before the trial and after it."""
-    for host, services in deploy.group_by_host(trial.cell.services).items():
+    for host, services in deploy.group_by_host(trial.own_services).items():
         deploy.require_ports_free(trial.hosts[host], services)
 
 
@@ -67,7 +67,9 @@ def require_room(trial: Trial) -> None:
 
 def start_services(trial: Trial) -> None:
     """Start every service in a new process, each when those before it accept connections."""
-    for service in trial.cell.services:
+    if trial.owner is not None:
+        trial.running_services = trial.owner.running_services
+    for service in trial.own_services:
         with log_step(logger, f"start {service.name} ({service.backend})", service.host):
             host = trial.hosts[service.host]
             try:
@@ -154,7 +156,8 @@ def stop_services(trial: Trial) -> None:
         with log_step(logger, f"stop {', '.join(running.service.name for running in services)}", host.name):
             trial.killed += deploy.stop(host, services)
 
-    raise_first(collect_errors(partial(stop, host, services) for host, services in trial.services_by_host()))
+    if trial.owner is None:
+        raise_first(collect_errors(partial(stop, host, services) for host, services in trial.services_by_host()))
 
 
 def remove_folders(trial: Trial) -> None:
@@ -162,7 +165,7 @@ def remove_folders(trial: Trial) -> None:
 
     Raises the first HostError afterwards.
     """
-    by_host = deploy.group_by_host(trial.cell.services)
+    by_host = deploy.group_by_host(trial.own_services)
 
     def remove(host: Host) -> None:
         paths = [trial.folder]

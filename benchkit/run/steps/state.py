@@ -14,7 +14,7 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.profilers import PerfCapture, PprofCapture, TraceCapture
 from benchkit.loadtools.generators.execution import GeneratorRun
 from benchkit.models.capacity import CapacityEstimate
-from benchkit.models.design import compared_cell
+from benchkit.models.design import compared_cell, is_held
 from benchkit.models.profile import Profiler
 from benchkit.models.rows import LoadCurveRow, SliceRow
 from benchkit.models.trial import (
@@ -34,7 +34,7 @@ from benchkit.run.steps.slice_telemetry import block_service
 from benchkit.scenario.model import TelemetryOptions
 from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, TracePass, Turn
 from benchkit.services.deploy import RunningService
-from benchkit.services.service import with_perf_map
+from benchkit.services.service import Service, with_perf_map
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ class Trial:
     hosts: Hosts
     folder: PurePosixPath
     """Folder of the trial below every host's work directory."""
+    owner: Trial | None = None
+    """Trial that started the servers under this one's load: that of the same cell at full speed. None: this one did."""
     attempt: int = 1
     capacity: CapacityEstimate | None = None
     """The search for its capacity, which ran before it."""
@@ -118,6 +120,11 @@ class Trial:
     """Files to store, name → content."""
 
     @property
+    def own_services(self) -> tuple[Service, ...]:
+        """Services that it starts and stops."""
+        return self.cell.services if self.owner is None else ()
+
+    @property
     def measures_curve(self) -> bool:
         """True if it measures the load curve of its cell, in place of one load."""
         is_search = self.planned_trial.kind in {"calibrate", "probe"}
@@ -147,7 +154,7 @@ class Trial:
 
 @dataclass
 class Block:
-    """State of trials that run together: each has its own servers, and their slices of load take turns.
+    """State of trials that run together: each cell has its own servers, and slices of load take turns.
 
     A trial that runs alone is a block of one cell with one slice: its window in one piece.
     """
@@ -170,8 +177,15 @@ class Block:
     """Hosts whose telemetry runs."""
 
     def __post_init__(self) -> None:
-        """Give each cell its number in the block, from 1, and choose the folder for what the trials share."""
-        first = self.trials[0]
+        """Give each trial its number in the block, from 1, and choose the folder for what the trials share.
+
+        A phase at a held rate uses the servers of its cell, which start first.
+        """
+        first, by_cell = self.trials[0], {trial.cell.cell_id: trial for trial in self.trials}
+        for trial in self.trials:
+            if is_held(trial.cell.cell_id):
+                trial.owner = by_cell.get(compared_cell(trial.cell.cell_id))
+        self.trials.sort(key=lambda trial: trial.owner is not None)
         self.hosts = first.hosts
         self.telemetry_options = first.telemetry_options
         self.title = first.trial_id if len(self.trials) == 1 else f"{first.trial_id} and {len(self.trials) - 1} others"
@@ -189,17 +203,17 @@ class Block:
         return tuple({host.name: host for trial in self.trials for host in trial.used_hosts}.values())
 
     def number_of(self, trial: Trial) -> int:
-        """Return the number of a trial's cell in the block."""
+        """Return the number of a trial in the block."""
         return self._numbers[trial.trial_id]
 
     @property
     def failed_numbers(self) -> list[int]:
-        """Numbers of the cells whose trials have failed."""
+        """Numbers of the trials that have failed."""
         return [number for trial_id, number in self._numbers.items() if trial_id in self.failures]
 
     def telemetry_name(self, trial: Trial, service: str) -> str:
         """Return the name of a trial's service in the telemetry of the block."""
-        return service if self.slice_s is None else block_service(self.number_of(trial), service)
+        return service if self.slice_s is None else block_service(self.number_of(trial.owner or trial), service)
 
     def turns_of(self, trial: Trial) -> list[Turn]:
         """Return the turns of a trial."""

@@ -36,7 +36,7 @@ def watch_hosts(block: Block) -> None:
             watched_service(each, block.telemetry_name(trial, each.service.name))
             for trial in block.trials
             for each in trial.running_services
-            if each.service.host == host.name
+            if each.service.host == host.name and trial.owner is None
         ]
         host.call(
             Telemetry.start, block.folder / _file(host), options.interval_s, services, core_interval_s=core_interval_s
@@ -138,7 +138,9 @@ def collect_telemetry(block: Block) -> None:
         for trial in block.trials:
             for host, record in zip(hosts, records, strict=True):
                 windows = block.windows_ns(trial, host)
-                trial.files[record.file] = telemetry_of_trial(telemetry[host.name], block.number_of(trial), windows)
+                trial.files[record.file] = telemetry_of_trial(
+                    telemetry[host.name], block.number_of(trial.owner or trial), windows
+                )
                 length_ns = sum(end - start for start, end in windows)
                 trial.watch_records += (record.model_copy(update={"window_ns": (0, length_ns)}),)
             add_slice_counts(block, trial, hosts, telemetry)
@@ -192,6 +194,7 @@ def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: 
     The CPU time of an external server is unknown, and with it the CPU time of other programs.
     """
     windows = {host.name: block.windows_ns(trial, host) for host in hosts}
+    server_trial = trial.owner or trial
 
     def cpu_s(host: str, service: str) -> Reals | None:
         return blocks[host].growth((service, CPU_S, None), windows[host])
@@ -200,7 +203,12 @@ def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: 
         return cpu_s(running.service.host, block.telemetry_name(of_trial, running.service.name))
 
     own = {each.service.name: cpu_s_of(trial, each) for each in trial.running_services}
-    others = [cpu_s_of(other, each) for other in block.trials if other is not trial for each in other.running_services]
+    others = [
+        cpu_s_of(other, each)
+        for other in block.trials
+        if other.owner is None and other is not server_trial
+        for each in other.running_services
+    ]
     of_generators = [cpu_s(each.host, generator_service(each.number)) for each in trial.generators]
     of_agents = [cpu_s(host.name, AGENT_SERVICE) for host in hosts]
     trial.cpu_s |= {name: float(grown.sum()) for name, grown in own.items() if grown is not None}
@@ -210,16 +218,15 @@ def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: 
     )
     count = len(trial.slices)
     unknown = [None] * count
-    unwatched = {each.trial_id for each in block.trials if each.cell.spec.external}
+    unwatched = {each.trial_id for each in block.trials if each.owner is None and each.cell.spec.external}
     run_by_benchkit = _known([*own.values(), *others, *of_generators, *of_agents])
     columns: dict[str, Sequence[Any]] = {
-        "server_cpu_s": unknown if trial.trial_id in unwatched else _sums([*own.values()], count),
-        "neighbour_cpu_s": unknown if unwatched - {trial.trial_id} else _sums(_known(others), count),
+        "server_cpu_s": unknown if server_trial.trial_id in unwatched else _sums([*own.values()], count),
+        "neighbour_cpu_s": unknown if unwatched - {server_trial.trial_id} else _sums(_known(others), count),
         "generator_cpu_s": _sums(of_generators, count),
         "foreign_cpu_s": unknown if unwatched else _foreign(trial, hosts, blocks, windows, run_by_benchkit),
         "stolen_s": _on_cpus(trial, hosts, blocks, windows, STOLEN),
         "server_loop_s": _loops(trial, blocks, windows) if trial.running_services else unknown,
-        "accept_queue": _accept_queues(block, trial, blocks),
         "time_wait": _time_wait(trial, blocks, windows) if trial.running_services else unknown,
     }
     trial.slices = tuple(
@@ -288,22 +295,6 @@ def _loops(trial: Trial, blocks: Mapping[str, BlockTelemetry], windows: Mapping[
     cpus = {cpu for each in trial.running_services if each.service.host == host for cpu in each.service.process.cpus}
     keys: list[SeriesKey] = [(None, "cpu_loop_s", str(cpu)) for cpu in sorted(cpus)]
     return blocks[host].mean_in(keys, windows[host])
-
-
-def _accept_queues(block: Block, trial: Trial, blocks: Mapping[str, BlockTelemetry]) -> list[int | None]:
-    places = [place for place, turn in enumerate(block.turns) if turn.cell_id == trial.cell.cell_id]
-    totals: list[int | None] = [None] * len(places)
-    for each in trial.running_services:
-        host, name = block.hosts[each.service.host], block.telemetry_name(trial, each.service.name)
-        keys = [key for key in blocks[host.name].series if key[:2] == (name, "accept_queue")]
-        for index, place in enumerate(places):
-            if place + 1 < len(block.turns):
-                window = block.window_ns(block.turns[place + 1], host)
-                for key in keys:
-                    (waiting,) = blocks[host.name].first_in(key, [window])
-                    if waiting is not None:
-                        totals[index] = (totals[index] or 0) + int(waiting)
-    return totals
 
 
 def _time_wait(trial: Trial, blocks: Mapping[str, BlockTelemetry], windows: Mapping[str, Windows]) -> list[int | None]:
