@@ -176,7 +176,7 @@ class TrialRecord(Stored):
     attempt: int = Field(default=1, description="from 1; a host was lost in earlier attempts")
     kind: TrialKind = "measure"
     started_at: AwareDatetime
-    wall_s: float = Field(description="duration from the first step to the last")
+    wall_s: float = Field(description="its warm-up and load, with its share of the other time of its block")
     warmed_up_s: float = Field(default=0, description="duration of the warm-up")
     load: Load
     target: str | None

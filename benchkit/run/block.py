@@ -111,8 +111,13 @@ def run_block(block: Block) -> dict[str, TrialRecord]:
             raise state from error
         raise
     raise_first(_clean_up(block))
-    wall_s = (time.monotonic() - block.started_s) / max(1, len(block.trials))
-    return {trial.trial_id: make_record(trial, wall_s) for trial in block.trials}
+    records = [make_record(trial) for trial in block.trials]
+    under_load_s = sum(record.warmed_up_s + record.window_s for record in records)
+    overhead_s = (time.monotonic() - block.started_s - under_load_s) / max(1, len(records))
+    return {
+        record.trial_id: record.model_copy(update={"wall_s": record.warmed_up_s + record.window_s + overhead_s})
+        for record in records
+    }
 
 
 def _run_steps(block: Block) -> None:

@@ -86,8 +86,6 @@ def scheduled_calls(most: int) -> Iterator[Callable[[float, Callable[[], None]],
 
 def warm_up(trial: Trial) -> None:
     """Run the same load for the warm-up time, without keeping its results, unless the servers are warm already."""
-    if trial.owner is not None:
-        trial.warmed_up_s = trial.owner.warmed_up_s
     if trial.owner is not None or not trial.cell.load.warmup_s:
         return
     slices = [PlannedSlice("warm-up", "warm-up", tuple(each.as_warm_up() for each in trial.cell.generators))]

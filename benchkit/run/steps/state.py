@@ -259,8 +259,8 @@ def make_trial(plan: RunPlan, planned_trial: PlannedTrial, cell: PlannedCell, ru
     )
 
 
-def make_record(trial: Trial, wall_s: float) -> TrialRecord:
-    """Return the record of a trial whose steps have run; `wall_s` is its share of the time that its block took."""
+def make_record(trial: Trial) -> TrialRecord:
+    """Return the record of a trial whose steps have run, but for `wall_s`, of which a block knows the sum."""
     if not trial.probes or not trial.generators:
         raise AssertionError("a step did not run")
     return TrialRecord(
@@ -273,7 +273,7 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
         attempt=trial.attempt,
         kind=trial.planned_trial.kind,
         started_at=trial.started_at,
-        wall_s=wall_s,
+        wall_s=0.0,
         warmed_up_s=trial.warmed_up_s,
         load=trial.cell.load,
         target=trial.cell.target,

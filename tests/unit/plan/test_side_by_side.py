@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from benchkit.models.design import held_of
 from benchkit.plan.cells import plan_cell
-from benchkit.plan.design import PlannedDesign, next_shift, plan_design
+from benchkit.plan.design import PlannedDesign, held_cells, next_shift, plan_design
 from benchkit.scenario.experiment import Experiment
 from tests.support.builders import experiment, load, stack, stacks
 from tests.unit.plan.test_host_capabilities import capabilities
@@ -24,7 +25,7 @@ def sliced(**fields: Any) -> PlannedDesign:  # noqa: ANN401 - fields of a scenar
     scenario: Experiment = experiment(**(defaults | fields))
     hosts = {"box": capabilities()}
     cells = [plan_cell(scenario, cell, ROLES, hosts) for cell in scenario.cells]
-    return plan_design(scenario, cells, ROLES, hosts)
+    return plan_design(scenario, [*cells, *held_cells(scenario, cells, ROLES, hosts)], ROLES, hosts)
 
 
 def test_each_stack_has_ports_and_folders_of_its_own() -> None:
@@ -36,6 +37,14 @@ def test_each_stack_has_ports_and_folders_of_its_own() -> None:
     assert len({service.folder for service in services}) == 2
     assert "8081" in " ".join(services[1].process.argv)
     assert planned.notes == ()
+
+
+def test_the_phase_at_a_held_rate_has_the_servers_of_its_cell() -> None:
+    planned = sliced(load=load(tool="h2load", rate="half"))
+    assert planned.why.startswith("the stacks of 2 cells side by side")
+    placed = {cell.cell_id: (cell.target, cell.services) for cell in planned.cells}
+    for cell_id in ("stack=one", "stack=two"):
+        assert placed[held_of(cell_id)] == placed[cell_id]
 
 
 @pytest.mark.parametrize(
