@@ -186,7 +186,8 @@ def _limit_of_server(
         return CurveLimit(kind="unknown", clause=clause)
     rate = math.exp(fmean(math.log(point.rps) for point in flat))
     if slots < LEAST_SLOTS or (round(slots) == 1 and _is_round(rate)):
-        clause = f"is limited to {units.requests_per_s(rate)} by a rate limiter"
+        lock = "" if slots < LEAST_SLOTS else f", or a lock that each request holds for {units.seconds(1 / rate)}"
+        clause = f"is limited to {units.requests_per_s(rate)} by a rate limiter{lock}"
         return CurveLimit(kind="rate", clause=clause, evidence="requests wait while the CPU is idle")
     whole = max(1, round(slots))
     reach = max(WHOLE_WITHIN * slots, 0.0 if high is None else high - slots)

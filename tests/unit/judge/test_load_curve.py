@@ -76,7 +76,8 @@ def test_a_rate_limiter_lets_less_than_one_request_in_at_a_time_or_has_a_round_r
     paused = [point(1, 1000.0), *(point(connections, 100.0) for connections in (2, 4))]
     assert load_curve(paused, Thresholds()).limit.kind == "rate"
     exact = load_curve([point(2**power, 2000.0) for power in range(3)], Thresholds())
-    assert exact.limit.sentence.startswith("it is limited to 2,000 requests/s by a rate limiter")
+    text = "it is limited to 2,000 requests/s by a rate limiter, or a lock that each request holds for 500 µs"
+    assert exact.limit.sentence.startswith(text)
     assert load_curve([point(2**power, 1940.0) for power in range(3)], Thresholds()).limit.kind == "slots"
 
 
