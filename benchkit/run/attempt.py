@@ -1,4 +1,4 @@
-"""The attempts at a block, each recorded: retried where a host was lost or is in a state that may pass."""
+"""Attempts at a block: its trials are run, stored and recorded, and retried where a host or a load tool failed."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from benchkit.units import requests_per_s
 logger = logging.getLogger(__name__)
 
 MAX_PAUSE_S = 60.0
-"""Longest disconnection of a host within a block. After a longer one the block is repeated: its hosts were restored
-meanwhile, and may have drifted."""
+"""Longest disconnection of a host after which its block continues. After a longer one the whole block is repeated,
+because the host was restored meanwhile and may have drifted."""
 
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """The result of a trial: it `ended`, `failed`, or was `skipped`, or a pause `interrupted` its block."""
+    """Result of a trial: it `ended`, it `failed`, it was `skipped`, or a pause `interrupted` its block."""
 
     outcome: Literal["ended", "failed", "skipped", "interrupted"]
     row: TrialRow | None = None
-    """Its row of `trials`, where it ended."""
+    """Row of the table `trials`; None unless the trial ended."""
 
 
 def attempt_block(planned_trials: Sequence[PlannedTrial], testbed: Testbed) -> dict[PlannedTrial, AttemptResult]:
-    """Run trials together and record the result of each; `benchkit.run.retries` decides whether they are retried.
+    """Run trials together and record the result of each; `benchkit.run.retries` decides on retries.
 
-    A trial that fails by its own fault is not retried. All trials are retried where a host was lost or is in a state
-    that may pass, or a load tool hung.
+    All of them are retried after a lost host, a passing state of a host, or a load tool that hung. A trial that fails
+    by its own fault is not retried.
     """
     results: dict[PlannedTrial, AttemptResult] = {}
     attempts = TrialAttempts(testbed.retries.pauses())
@@ -78,12 +78,14 @@ def attempt_block(planned_trials: Sequence[PlannedTrial], testbed: Testbed) -> d
 def _retry_or_end(
     pending: Sequence[PlannedTrial], error: HostError | InputError, attempts: TrialAttempts, testbed: Testbed
 ) -> Literal["failed", "interrupted"] | None:
-    """Record that a block failed as a whole; return None when it is to be retried, else the outcome of its trials."""
+    """Record the failure of a whole block; return None if it is retried, else the outcome of its trials."""
     is_host_lost = bool(testbed.hosts.unreachable())
     cause = cause_of(error, is_host_lost=is_host_lost)
     retry = attempts.decide(cause)
     if cause == "host-state" and not retry.is_retried:
-        _add_hint(error, _how_to_repeat(testbed.recorder.run, attempts.waited_s))
+        waited = f"retries failed for {attempts.waited_s:g} s; " if attempts.waited_s else ""
+        resume = f"`benchkit run --resume {testbed.recorder.run.run_id} --retry-failed`"
+        _add_hint(error, f"{waited}remove the cause, then repeat the failed trials with {resume}")
     for each in pending:
         _record_failure(each, error, cause, retry, testbed)
     disconnected_s = testbed.recover() if is_host_lost else 0.0
@@ -96,7 +98,7 @@ def _retry_or_end(
 
 
 def _skip(planned_trial: PlannedTrial, testbed: Testbed) -> bool:
-    """Skip a trial whose cell cannot run any more, or has failed too often; return False where it can run."""
+    """Skip a trial whose cell can no longer run or has failed too often; return False if the trial can run."""
     cell = testbed.plan.cell_of(planned_trial)
     reason = testbed.why_unavailable(cell) or testbed.retries.why_skipped(cell.cell_id)
     if reason is None:
@@ -109,16 +111,16 @@ def _skip(planned_trial: PlannedTrial, testbed: Testbed) -> bool:
 def _attempt(
     planned_trials: Sequence[PlannedTrial], attempt: int, testbed: Testbed
 ) -> tuple[dict[PlannedTrial, TrialRow], dict[PlannedTrial, HostError | InputError]]:
-    """Run the trials of a block once; return the rows of those that ended, and the errors of the others.
+    """Run trials once; return the rows of those that ended, and the errors of the others.
 
-    Raises HostError or InputError where the block as a whole fails.
+    Raises HostError or InputError where the whole block fails.
     """
     first, recorder = planned_trials[0], testbed.recorder
     for each in planned_trials:
         logger.info("trial %s: attempt %d, %s", recorder.trial_id(each), attempt, each.title)
         recorder.record_trial_started(each, attempt)
     testbed.record_block_facts(first)
-    testbed.tune_for(testbed.plan.cell_of(first))
+    testbed.cell_tuning.switch_to(testbed.plan.cell_of(first))
     trials = {each: _make_trial(each, attempt, testbed) for each in planned_trials}
     block = Block(list(trials.values()), testbed.plan.seed, testbed.found_loads.slice_s(first, testbed.plan))
     ended = _run_and_commit(block, recorder)
@@ -134,9 +136,9 @@ def _attempt(
 
 
 def _make_trial(planned_trial: PlannedTrial, attempt: int, testbed: Testbed) -> Trial:
-    """Return the state of a trial before its first step, after the search for its capacity if it runs at that.
+    """Return the state of a trial before its first step; search for the capacity first if the trial runs at it.
 
-    Raises HostError or InputError where there is no target rate, or no capacity.
+    Raises HostError or InputError where the target rate or the capacity cannot be found.
     """
     cell, capacity = testbed.cell_of(planned_trial), None
     goal = cell.load.capacity if cell.load.searches_capacity else None
@@ -152,12 +154,12 @@ def _find_capacity(
     planned_trial: PlannedTrial, cell: PlannedCell, goal: CapacityGoal, testbed: Testbed
 ) -> CapacityEstimate:
     """Search for the capacity of a cell before its trial. Raises HostError or InputError where a probe fails."""
-    recorder, made = testbed.recorder, 0
-    while recorder.run.raw(recorder.trial_id(replace(planned_trial, probe=made + 1))).exists():
-        made += 1  # probes of an earlier attempt
+    recorder, earlier_probes = testbed.recorder, 0
+    while recorder.run.raw(recorder.trial_id(replace(planned_trial, probe=earlier_probes + 1))).exists():
+        earlier_probes += 1
 
     def run_probe(number: int, probed: PlannedCell) -> TrialTables:
-        probe = replace(planned_trial, kind="probe", probe=made + number)
+        probe = replace(planned_trial, kind="probe", probe=earlier_probes + number)
         recorder.record_trial_started(probe, 1)
         trial = make_trial(testbed.plan, probe, probed, recorder.run.run_id, testbed.hosts)
         block = Block([trial], testbed.plan.seed)
@@ -166,15 +168,16 @@ def _find_capacity(
             raise failure
         return ended[trial.trial_id]
 
-    found = find_capacity(cell, goal, thresholds_of(recorder.run.manifest()), run_probe, report=recorder.notify)
-    logger.info("trial %s: capacity %s: %s", recorder.trial_id(planned_trial), requests_per_s(found.rps), found.reason)
-    return found
+    estimate = find_capacity(cell, goal, thresholds_of(recorder.run.manifest()), run_probe, report=recorder.notify)
+    rate = requests_per_s(estimate.rps)
+    logger.info("trial %s: capacity %s: %s", recorder.trial_id(planned_trial), rate, estimate.reason)
+    return estimate
 
 
 def _run_and_commit(block: Block, recorder: RunRecorder) -> dict[str, TrialTables]:
-    """Run a block, store its trials, and return the rows of those that ended; the errors of others are in the block.
+    """Run a block and store its trials; return the rows of those that ended, by trial id.
 
-    Raises HostError or InputError where the block as a whole fails.
+    The errors of the others are in `block.failures`. Raises HostError or InputError where the whole block fails.
     """
     trials = list(block.trials)
     try:
@@ -199,9 +202,9 @@ def _run_and_commit(block: Block, recorder: RunRecorder) -> dict[str, TrialTable
 
 
 def _commit(record: TrialRecord, trial: Trial, recorder: RunRecorder) -> TrialTables:
-    """Store a trial that ended with the result of each generator, judge it, and return its rows.
+    """Store the record and the files of a trial that ended, judge it, and return its rows.
 
-    Raises ParseError where the output of the load tool cannot be read; it is stored in any case.
+    Raises ParseError where the output of the load tool cannot be read; the output is stored in any case.
     """
     raw = trial.files.__getitem__
     try:
@@ -224,7 +227,7 @@ def _commit(record: TrialRecord, trial: Trial, recorder: RunRecorder) -> TrialTa
 def _store_logs(trial: Trial, error: HostError | InputError, run: RunFolder) -> None:
     if folder := run.commit_failed_trial(trial.trial_id, trial.files):
         logs = ", ".join(run.raw_file_names(trial.trial_id))
-        _add_hint(error, f"the whole logs of its services are in {folder}: {logs}")
+        _add_hint(error, f"the complete logs of its services are in {folder}: {logs}")
 
 
 def _record_failure(
@@ -240,11 +243,3 @@ def _record_failure(
 
 def _add_hint(error: HostError | InputError, hint: str) -> None:
     error.hint = "; ".join(filter(None, (error.hint, hint)))
-
-
-def _how_to_repeat(run: RunFolder, waited_s: float) -> str:
-    waited = f"retries failed for {waited_s:g} s; " if waited_s else ""
-    return (
-        f"{waited}remove the cause, then repeat the failed trials with "
-        f"`benchkit run --resume {run.run_id} --retry-failed`"
-    )

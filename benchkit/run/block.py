@@ -59,13 +59,13 @@ BlockStep = Callable[[Block], None]
 
 @dataclass(frozen=True)
 class TrialSteps:
-    """Steps that each trial of a block takes, one trial after the other."""
+    """Steps that every trial of a block runs, one trial after the other."""
 
     steps: tuple[TrialStep, ...]
 
 
 def apply_load(block: Block) -> None:
-    """Measure the load curve of a block's only trial, or the load of all of its trials."""
+    """Run the load of all trials; for a trial that measures a load curve, run the loads of that curve."""
     is_curve = any(trial.measures_curve for trial in block.trials)
     (measure_curve if is_curve else measure)(block)
 
@@ -94,19 +94,18 @@ TRIAL_CLEANUP: tuple[TrialStep, ...] = (
 
 
 def run_block(block: Block) -> dict[str, TrialRecord]:
-    """Run the steps of a block; return the records of the trials that ended, by their ids.
+    """Run the steps of a block; return the records of the trials that ended, by trial id.
 
-    A trial that fails by its own fault is in `block.failures`, with the logs of its services, and the others go on;
-    so is one that uses its servers.
-    Raises HostError where a host is lost or in a state that may pass, as all trials must be measured at the same time.
-    The services are stopped in any case.
+    A trial that fails by its own fault is added to `block.failures`, as are trials that use its servers; the others
+    continue. All trials must be measured at the same time: HostError is raised for a lost host and for a passing state
+    of a host. The services are stopped in any case.
     """
     try:
         _run_steps(block)
     except BaseException as error:  # Ctrl-C too: the first error is the one to raise
         state = next(filter(None, (_host_state(trial, error) for trial in block.trials)), None)
         for failure in _clean_up(block, with_logs=isinstance(error, BenchkitError)):
-            (state or error).add_note(f"and afterwards: {failure}")
+            (state or error).add_note(f"the cleanup failed too: {failure}")
         if state is not None:
             raise state from error
         raise
@@ -132,9 +131,9 @@ def _run_steps(block: Block) -> None:
 
 
 def _run_each(block: Block, steps: Sequence[TrialStep]) -> None:
-    """Run these steps of every trial; one that fails by its own fault leaves the block.
+    """Run steps of every trial; remove a trial that fails by its own fault from the block.
 
-    Raises HostError where a failure is not a trial's fault.
+    Raises HostError for any other failure.
     """
     for trial in list(block.trials):
         if trial.trial_id in block.failures:
@@ -150,16 +149,16 @@ def _run_each(block: Block, steps: Sequence[TrialStep]) -> None:
             if len(block.trials) > 1 and PORT_IN_USE.search(str(error)):
                 error.hint = "set `design: blocks`, which starts the servers of one cell at a time"
             for failed in (trial, *(each for each in block.trials if each.owner is trial)):
-                for note in _run_all(failed, (collect_logs, *TRIAL_CLEANUP, require_free_ports)):
-                    error.add_note(f"and afterwards: {note}")
+                for failure in _run_all(failed, (collect_logs, *TRIAL_CLEANUP, require_free_ports)):
+                    error.add_note(f"the cleanup failed too: {failure}")
                 block.trials.remove(failed)
                 block.failures[failed.trial_id] = error
 
 
 def _host_state(trial: Trial, error: BaseException) -> HostStateError | None:
-    """Return the present state of a host that explains a failure whose message does not name it, if any.
+    """Return the state of a host, such as a full disk, that explains the failure of a trial; None if there is none.
 
-    A server or a load tool on a full disk fails with a message of its own, or with none.
+    Servers and load tools often fail on a full disk without naming it.
     """
     if not isinstance(error, HostError) or isinstance(error, LostError | HostStateError):
         return None

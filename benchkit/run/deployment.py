@@ -1,7 +1,7 @@
 """A scenario's stack that stays up without load: `benchkit service up`, `status` and `down`.
 
-The watchdog of each host keeps the stack. It holds the host, also after the controller has disconnected, and restores
-everything when `down` tells it to.
+The watchdog of each host keeps the stack up and holds the host after the controller has disconnected. At `down` it
+restores everything.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ServiceStatus:
 
     service: Service
     is_held: bool
-    """True if the host is held for it."""
+    """True if the host is held for the stack of this service."""
     is_listening: bool
 
     @property
@@ -47,7 +47,7 @@ class ServiceStatus:
 
 
 def holder_name(scenario: str) -> str:
-    """Return the name under which hosts are held for a scenario's stack, which others see when a host is in use."""
+    """Return the name that holds the hosts of a scenario's stack; messages about hosts in use show it."""
     return f"service {scenario}"
 
 
@@ -77,9 +77,9 @@ def select_cell(plan: RunPlan, wanted: str | None = None) -> PlannedCell:
 
 
 def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify) -> None:
-    """Deploy and start the services of a cell, run those that verify the stack, and leave the others up. Idempotent.
+    """Deploy and start the services of a cell, run its verifiers, and leave the other services up. Idempotent.
 
-    Raises HostError where a host is held, lacks something, or a service does not start or finds a fault in the stack.
+    Raises HostError where a host is in use or lacks something, a service does not start, or a verifier finds a fault.
     All hosts are restored then.
     """
     name = holder_name(plan.experiment.scenario.name)
@@ -100,19 +100,18 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify) -> None:
     for service in cell.services:
         notify(f"{'verifying with' if service.is_verifier else 'starting'} {service.name} on {service.host}")
         _start(service, hosts[service.host], logs)
-    for host in _hosts_to_keep(plan, cell):
+    with_services = [service.host for service in cell.services if not service.is_verifier]
+    tuned = [planned.host for planned in (*plan.tuning, *cell.tuning) if planned.values]
+    for host in dict.fromkeys([*with_services, *tuned]):
         hosts[host].call(WatchdogLink.keep)
 
 
 def _is_up(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> bool:
-    """Return True if the whole stack is up.
-
-    Raises HostError where hosts are held for it and a part of it is missing.
-    """
-    found = status(plan.experiment, cell, hosts)
-    if all(each.is_up for each in found):
+    """Return True if the whole stack is up. Raises HostError if hosts are held for it and a part is not up."""
+    states = status(plan.experiment, cell, hosts)
+    if all(each.is_up for each in states):
         return True
-    if held := sorted({each.service.host for each in found if each.is_held}):
+    if held := sorted({each.service.host for each in states if each.is_held}):
         raise HostError(
             f"{holder_name(plan.experiment.scenario.name)} is already up, but incomplete or with other settings",
             where=", ".join(held),
@@ -131,7 +130,7 @@ def _tune(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> None:
 
 
 def _start(service: Service, host: Host, logs: PurePosixPath) -> None:
-    """Start a service that stays up; stop one that verifies the stack, which is done when it accepts connections."""
+    """Start a service; stop a verifier as soon as it accepts connections, because it is done then."""
     host.call(FileStore.mkdir_temporary, logs)
     started = deploy.start(host, service, logs, stays=not service.is_verifier)
     if service.is_verifier:
@@ -142,7 +141,9 @@ def _start(service: Service, host: Host, logs: PurePosixPath) -> None:
 
 def status(experiment: Experiment, cell: PlannedCell, hosts: Hosts) -> tuple[ServiceStatus, ...]:
     """Return the state of the services of a cell that stay up. Raises HostError where a host does not answer."""
-    held = held_hosts(holder_name(experiment.scenario.name), hosts)
+    name = holder_name(experiment.scenario.name)
+    holders = dict(hosts.map(lambda host: (host.name, host.call(Undo.traces).holder)))
+    held = {host for host, holder in holders.items() if holder is not None and holder.run == name}
     return tuple(
         ServiceStatus(service, service.host in held, _is_listening(service, hosts[service.host]))
         for service in cell.services
@@ -161,16 +162,16 @@ def _is_listening(service: Service, host: Host) -> bool:
 
 
 def take_down(name: str, hosts: Hosts) -> tuple[str, ...]:
-    """Take down the stack of this name on hosts, and restore them; return the hosts on which it was up.
+    """Take down the stack of this name and restore its hosts; return the hosts on which it was up.
 
-    Processes that a killed watchdog left are found by their records. Raises HostError, naming the host, where something
-    cannot be ended or restored.
+    Records on the hosts lead to the processes of a killed watchdog. Raises HostError, naming the host, where a process
+    cannot be stopped or a change cannot be restored.
     """
     results = hosts.map(lambda host: (host.name, *_take_down(host, name)))
     failures = [f"{host}: {failure}" for host, _, failures in results for failure in failures]
     if failures:
         raise HostError(
-            "not everything could be ended and restored",
+            "not everything could be stopped and restored",
             why="; ".join(failures),
             hint="`benchkit hosts restore` tries again; `benchkit hosts check` lists what is left",
         )
@@ -178,7 +179,7 @@ def take_down(name: str, hosts: Hosts) -> tuple[str, ...]:
 
 
 def _take_down(host: Host, name: str) -> tuple[bool, list[str]]:
-    """Stop a stack on a host, also after its watchdog was killed; return True if it was up, and the failures."""
+    """Stop a stack on a host, even if its watchdog was killed; return True if it was up, and the failures."""
     holder = host.call(Undo.traces).holder
     is_held = holder is not None and holder.run == name
     if is_held:
@@ -197,18 +198,6 @@ def _take_down(host: Host, name: str) -> tuple[bool, list[str]]:
     return is_held or any(record.kind == "process" for record in abandoned), failures
 
 
-def held_hosts(name: str, hosts: Hosts) -> tuple[str, ...]:
-    """Return the hosts that are held under this name. Raises HostError where a host does not answer."""
-    holders = hosts.map(lambda host: (host.name, host.call(Undo.traces).holder))
-    return tuple(host for host, holder in holders if holder is not None and holder.run == name)
-
-
-def _hosts_to_keep(plan: RunPlan, cell: PlannedCell) -> list[str]:
-    services = [service.host for service in cell.services if not service.is_verifier]
-    tuned = [planned.host for planned in (*plan.tuning, *cell.tuning) if planned.values]
-    return list(dict.fromkeys([*services, *tuned]))
-
-
 def _require_distinct_machines(hosts: Hosts) -> None:
     holders: dict[tuple[str | None, int], str] = {}
     for host in hosts:
@@ -219,7 +208,7 @@ def _require_distinct_machines(hosts: Hosts) -> None:
         if other != host.name and hosts[other].facts.hostname == host.facts.hostname:
             raise InputError(
                 f"{other} and {host.name} are one machine",
-                why="one watchdog for each machine keeps what stays up",
+                why="a machine has one watchdog, which keeps the services of one host",
                 hint=_one_host_hint(hosts),
             )
 

@@ -1,4 +1,4 @@
-"""The events of a run, as displays show them."""
+"""Events of a run, for its display."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Planning:
 
 @dataclass(frozen=True)
 class Opened:
-    """The end of planning: the run has a plan and a folder, and its trials follow."""
+    """The end of planning: the run has its plan and its folder."""
 
     plan: RunPlan
     hosts: Hosts
@@ -31,7 +31,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class Notice:
-    """A message about the run as a whole: its present step, or something that happened to a host."""
+    """A message about the whole run: its current step, or an event on a host."""
 
     text: str
 
@@ -41,7 +41,7 @@ class Resumed:
     """The resumption of a run."""
 
     finished: Mapping[PlannedTrial, str]
-    """Trials that had finished, each with its verdict, or `failed`."""
+    """Verdicts of the trials that had finished before, or `failed`."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class TrialWithoutResult:
 
     trial: PlannedTrial
     reason: str | None
-    """None: the same as an earlier trial's."""
+    """None where an earlier trial was skipped for the same reason."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Loads that a run finds itself: connections by load curves, and rates by the search for a capacity.
+"""Loads that a run determines itself, from load curves and from searches for a capacity.
 
-Each probe is a whole trial with servers started afresh, so that no backlog, queue or connection is left by a probe that
-overloaded its server.
+Each probe of a search is a trial of its own with new server processes, so that no backlog, queue or connection of an
+overloaded server remains.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.trial_tables import TrialTables
 
 ABOVE_KNEE = 2
-"""Connections of a trial relative to the knee: enough for the full rate, with as many requests waiting as served."""
-ANSWERS_IN_SLICE = 20
-"""Answers on each connection in a slice of load. At an edge of a slice a request of each connection waits, a twentieth
-of the answers. A slice begins and ends alike, so that less than 2 % of its rate remain."""
+"""Connections of a trial relative to its knee: the server reaches its full rate, with at most twice the requests in
+flight."""
+RESPONSES_IN_SLICE = 20
+"""Responses on each connection in a slice. At an edge of a slice one request for each connection is in flight, a
+twentieth of them. Both edges are alike, so that the error of the rate is below 2 %."""
 RESERVE = 1.5
-"""Answers that slices are planned for, relative to `ANSWERS_IN_SLICE`: rates vary by tens of per cent."""
+"""Factor on `RESPONSES_IN_SLICE` when slices are planned, because rates vary by tens of percent."""
 SLICE_STEP_S = 0.05
 MIN_SLICES, LONG_SLICE_S = 2, 0.5
 """Fewest slices of a window, so that cells take turns within a block; one if a slice is longer than `LONG_SLICE_S`."""
 LONGEST_SLICE_S = 2.0
-"""Slice above which a cell has only the connections of its knee. A minute has room for seven blocks of two such cells.
-Slices are long where answers wait, as for a delayed acknowledgement of 40 ms."""
+"""Slice length above which a cell gets only the connections at its knee. Seven blocks of two such cells fit into a
+minute. Slices are this long where responses wait without CPU use, such as for a delayed acknowledgement of 40 ms."""
 
 
 def with_load(cell: PlannedCell, load: Load) -> PlannedCell:
@@ -59,7 +60,7 @@ class _Knee(NamedTuple):
 
 
 class FoundLoads:
-    """The load curves of cells and their capacities, and the loads that follow from them."""
+    """Load curves and capacities of cells, and the loads that follow from them."""
 
     def __init__(self, rows: Iterable[TrialRow] = ()) -> None:
         self._curves: dict[str, _Knee] = {}
@@ -78,9 +79,9 @@ class FoundLoads:
             self._curves[row.cell_id] = _Knee(row.connections, row.rps * (1 - refused))
 
     def cell_of(self, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, tuple[str, ...]]:
-        """Return the cell of a trial with its connections and target rate, and notes on what the run found.
+        """Return the cell of a trial with its connections and target rate, and notes that explain these.
 
-        Raises InputError where no curve is known, the capacity is unknown, or the rate is too low to be divided.
+        Raises InputError where the curve or the capacity is unknown, or the rate is too low to be divided.
         """
         cell = plan.cell_of(trial)
         if cell.load.share_of_capacity is not None:
@@ -90,17 +91,17 @@ class FoundLoads:
         notes = []
         if cell.load.at_knee:
             connections = self._connections(controlled(cell.cell_id) or compared_cell(cell.cell_id))
-            cell = _with(cell, connections=connections, **self._longer_window(cell, plan))
+            cell = _with_load_fields(cell, connections=connections, **self._longer_window(cell, plan))
             notes.append(self._note_on_connections())
         share = cell.load.share_of_slowest
         if share is not None:
-            slowest, carried = self._slowest(cell)
-            rate = float(max(1, int(share * carried)))
+            slowest, slowest_rps = self._slowest(cell)
+            rate = float(max(1, int(share * slowest_rps)))
             notes.append(
                 f"Target rate: {units.requests_per_s(rate)}, {units.share(share)} of the "
-                f"{units.requests_per_s(carried)} that the slowest cell carries, {slowest}."
+                f"{units.requests_per_s(slowest_rps)} of the slowest cell, {slowest}."
             )
-            cell = _with(cell, rate=rate)
+            cell = _with_load_fields(cell, rate=rate)
         return cell, tuple(notes)
 
     def slice_s(self, trial: PlannedTrial, plan: RunPlan) -> float | None:
@@ -108,18 +109,18 @@ class FoundLoads:
         slice_s = plan.slice_of(trial)
         if slice_s is None or not any(cell.load.at_knee for cell in plan.cells):
             return slice_s
-        return max([slice_s, *(self._answers_s(name, self._connections(name)) for name in self._curves)])
+        return max([slice_s, *(self._responses_s(name, self._connections(name)) for name in self._curves)])
 
-    def _answers_s(self, cell_id: str, connections: int) -> float:
-        """Return the time in which each connection of a cell gets `ANSWERS_IN_SLICE` answers, in steps of 50 ms."""
-        wanted_s = RESERVE * ANSWERS_IN_SLICE * connections / self._curves[cell_id].rps
+    def _responses_s(self, cell_id: str, connections: int) -> float:
+        """Return the time in which each connection of a cell gets `RESPONSES_IN_SLICE` responses, in steps of 50 ms."""
+        wanted_s = RESERVE * RESPONSES_IN_SLICE * connections / self._curves[cell_id].rps
         return round(math.ceil(wanted_s / SLICE_STEP_S) * SLICE_STEP_S, 3)
 
     def _longer_window(self, cell: PlannedCell, plan: RunPlan) -> dict[str, float]:
         duration_s = cell.load.duration_s or 0.0
-        answers_s = max(self._answers_s(name, self._connections(name)) for name in self._curves)
-        slices = MIN_SLICES if plan.slice_s is not None and answers_s <= LONG_SLICE_S else 1
-        needed_s = round(slices * answers_s, 3)
+        responses_s = max(self._responses_s(name, self._connections(name)) for name in self._curves)
+        slices = MIN_SLICES if plan.slice_s is not None and responses_s <= LONG_SLICE_S else 1
+        needed_s = round(slices * responses_s, 3)
         step_s = get_tool(cell.load.tool).limits.duration_step_s
         whole_s = needed_s if step_s is None else math.ceil(needed_s / step_s) * step_s
         return {"duration_s": max(duration_s, round(whole_s, 3))}
@@ -127,31 +128,31 @@ class FoundLoads:
     def _connections(self, cell_id: str) -> int:
         """Return the connections of a cell: the same for all cells if twice the lowest knee is enough for the highest.
 
-        They are no more than a load curve tries. Raises InputError where the curve is unknown.
+        Where slices would be too long, only those at the knee. Raises InputError where the curve is unknown.
         """
         if cell_id not in self._curves:
-            raise InputError("the load curve is unknown", where=cell_id, hint="its trial in block 0 says why")
+            raise InputError("the load curve is unknown", where=cell_id, hint="see its trial in block 0")
         knees = [row.connections for row in self._curves.values()]
         common = min(MOST_CONNECTIONS, ABOVE_KNEE * min(knees))
-        if common >= max(knees) and all(self._answers_s(name, common) <= LONGEST_SLICE_S for name in self._curves):
+        if common >= max(knees) and all(self._responses_s(name, common) <= LONGEST_SLICE_S for name in self._curves):
             return common
-        own = self._curves[cell_id].connections
-        more = min(MOST_CONNECTIONS, ABOVE_KNEE * own)
-        return more if self._answers_s(cell_id, more) <= LONGEST_SLICE_S else own
+        at_knee = self._curves[cell_id].connections
+        above_knee = min(MOST_CONNECTIONS, ABOVE_KNEE * at_knee)
+        return above_knee if self._responses_s(cell_id, above_knee) <= LONGEST_SLICE_S else at_knee
 
     def _note_on_connections(self) -> str:
         numbers = {name: self._connections(name) for name in self._curves}
         if len(set(numbers.values())) == 1:
-            return f"Each cell has {units.counted(next(iter(numbers.values())), 'connection')}, by its load curve."
+            return f"Each cell has {units.counted(next(iter(numbers.values())), 'connection')}, by the load curves."
         listed = ", ".join(f"{name} {number}" for name, number in numbers.items())
-        return f"Connections by load curves, at most twice those that fill each server: {listed}."
+        return f"Connections by the load curves, at most twice those at each server's knee: {listed}."
 
     def _slowest(self, cell: PlannedCell) -> tuple[str, float]:
         if not self._curves:
             raise InputError(
                 "no target rate: no cell has answered at full speed",
                 where=cell.cell_id,
-                hint="the trials of block 0 say why; state a rate to run without them",
+                hint="see the trials of block 0, or state a rate to run without them",
             )
         name, knee = min(self._curves.items(), key=lambda each: each[1].rps)
         return name, knee.rps
@@ -167,7 +168,7 @@ class FoundLoads:
             raise InputError(
                 "no target rate: the capacity is unknown",
                 where=trial.cell_id,
-                hint=f"the trial of {searched} in block 0 says why; state a rate to run without it",
+                hint=f"see the trial of {searched} in block 0, or state a rate to run without it",
             )
         bound = "" if found.capacity_high is not None else "at least "
         high = "unknown" if found.capacity_high is None else units.rate(found.capacity_high)
@@ -175,11 +176,11 @@ class FoundLoads:
             f"Capacity of {searched}: {bound}{units.requests_per_s(found.capacity_rps)} "
             f"[{units.rate(found.capacity_low)}, {high}]; target rates are shares of it."
         )
-        return _with(cell, rate=float(max(1, round(share * found.capacity_rps)))), (note,)
+        return _with_load_fields(cell, rate=float(max(1, round(share * found.capacity_rps)))), (note,)
 
 
-def _with(cell: PlannedCell, **load: float | None) -> PlannedCell:
-    """Return a cell with other fields of its load. Raises InputError where they cannot be divided."""
+def _with_load_fields(cell: PlannedCell, **load: float | None) -> PlannedCell:
+    """Return a cell with changed fields of its load. Raises InputError where the load cannot be divided."""
     try:
         return with_load(cell, cell.load.model_copy(update=load))
     except ValueError as error:
@@ -189,12 +190,12 @@ def _with(cell: PlannedCell, **load: float | None) -> PlannedCell:
 logger = logging.getLogger(__name__)
 
 NEAR = 1.1
-"""Multiple of the highest likely capacity, or of the lowest failed rate if that is higher. Probes up to it show if the
-server or the load tool fails there."""
+"""Multiple of the highest likely capacity, or of the lowest failed rate if that is higher. Failed probes up to it decide
+whether the server or the load tool is the limit."""
 
 BACK_OFF = 0.8
-"""Factor of the rate after a probe that cannot be used: a lower rate may hold in spite of a disturbance. After the nth
-such probe in a row it applies n more times: the rate falls to 0.8, 0.51, 0.26, 0.11."""
+"""Factor on the rate after an unusable probe: a lower rate may hold in spite of a disturbance. After the nth such probe
+in a row it is applied n more times: the rate falls to 0.8, 0.51, 0.26, 0.11."""
 
 OUTCOMES: Mapping[ProbeOutcome, str] = MappingProxyType(
     {"held": "held", "missed": "failed", "generator": "was limited by the load tool", "unusable": "cannot be used"}
@@ -219,21 +220,20 @@ def find_capacity(
     """Search for the highest rate at which a cell keeps the objective, and report each probe.
 
     The first probe measures the load curve; no capacity is far above the rate at its knee. The search ends when its
-    interval is narrow enough, its time is over, or it made `MAX_PROBES` probes. Without a usable probe it goes on to
-    the sixth, at a thirtieth of the rate. Raises HostError where a probe fails, InputError where the cell answers
-    nothing.
+    interval is narrow enough, its time is over, or it has made `MAX_PROBES` probes. Without any usable probe it makes
+    `MIN_PROBES` at least. Raises HostError where a probe fails, InputError where the cell answers no request.
     """
     started_s = clock()
     knee = run_probe(1, with_load(cell, cell.load.model_copy(update={"capacity": None}))).trial
     if not knee.rps:
-        raise InputError("no capacity: the cell answers nothing", where=cell.cell_id)
+        raise InputError("no capacity: the cell answers no request", where=cell.cell_id)
     search = CapacitySearch(knee.rps, goal.precision)
     connections = units.counted(knee.connections or 0, "connection")
     report(f"{cell.cell_id}: {units.requests_per_s(knee.rps)} at the knee of its load curve, {connections}")
     probes: list[CapacityProbe] = []
     unusable = 0
-    while not (reason := _end(search, len(probes), clock() - started_s, goal)):
-        rate = _whole(search.next_rate() * BACK_OFF ** (unusable * (unusable + 1) // 2), cell)
+    while not (reason := _reason_to_end(search, len(probes), clock() - started_s, goal)):
+        rate = _whole_rate(search.next_rate() * BACK_OFF ** (unusable * (unusable + 1) // 2), cell)
         load = cell.load.model_copy(update={"rate": rate, "capacity": None})
         tables = run_probe(len(probes) + 2, with_load(cell, load))
         outcome, why = judge_probe(tables.trial, tables.verdicts, goal.slo, thresholds)
@@ -250,7 +250,7 @@ def find_capacity(
     is_bounded = _is_bounded(probes, interval.high)
     held = max((probe.rate for probe in probes if probe.outcome == "held"), default=None)
     return CapacityEstimate(
-        rps=_whole(interval.rps if is_bounded or held is None else held, cell),
+        rps=_whole_rate(interval.rps if is_bounded or held is None else held, cell),
         low=interval.low if is_bounded else held,
         high=interval.high if is_bounded else None,
         reason=reason,
@@ -260,11 +260,12 @@ def find_capacity(
     )
 
 
-def _whole(rate: float, cell: PlannedCell) -> float:
+def _whole_rate(rate: float, cell: PlannedCell) -> float:
     return float(max(round(rate), len(cell.generators)))
 
 
-def _end(search: CapacitySearch, probes: int, elapsed_s: float, goal: CapacityGoal) -> str:
+def _reason_to_end(search: CapacitySearch, probes: int, elapsed_s: float, goal: CapacityGoal) -> str:
+    """Return why a search ends; empty where it continues."""
     if search.is_precise:
         return f"its interval reaches {units.share(search.interval.precision)} to either side"
     if elapsed_s >= goal.budget_s and (search.probes or probes >= MIN_PROBES):

@@ -1,4 +1,4 @@
-"""Verdicts of a run's trials: of each when it ends, of all together when the run ends, and all anew from raw files."""
+"""Verdicts on trials: on each when it ends, on all together when the run ends, and again from raw files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ContentByTable = Mapping[str, pa.Table]
 
 
 class Judge:
-    """The judge of one run's trials, one by one."""
+    """Judge of the trials of one run, one at a time."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
@@ -53,7 +53,7 @@ class Judge:
 
     @property
     def exclusions(self) -> tuple[Exclusion, ...]:
-        """Exclusions of the trials judged so far: for which metrics, and why."""
+        """Exclusions of the trials judged so far."""
         return tuple(self._exclusions)
 
     def add_host_facts(self, host: str, stage: str, facts: RecordedFacts) -> None:
@@ -64,33 +64,27 @@ class Judge:
         elif stage in RUN_STAGES:
             self._facts[host] = self._facts.get(host, RecordedFacts()).updated(facts)
 
-    def _evidence(self, record: TrialRecord, tables: TrialTables) -> Evidence:
-        return Evidence(
+    def add_verdict(self, record: TrialRecord, tables: TrialTables) -> TrialTables:
+        """Return the rows of a trial with its verdict, findings, skipped checks, and values for checks of runs."""
+        in_block = self._facts_in_block.get(record.block, {})
+        of_cell = self._cell_sysctls.get(record.cell_id, {})
+        evidence = Evidence(
             record=record,
             row=tables.trial,
             slices=tables.slices,
             classes=tables.classes,
             telemetry=TrialTelemetry(tables.telemetry),
-            facts=self._facts_of_trial(record),
+            facts={
+                host: facts.updated(in_block.get(host, RecordedFacts())).updated(
+                    RecordedFacts(sysctls=of_cell.get(host, {}))
+                )
+                for host, facts in self._facts.items()
+            },
             notes={note.code: note.message for note in tables.notes},
             requested_metrics=self._requested_metrics,
             scenario=self._manifest.scenario,
             controller=self._manifest.controller,
         )
-
-    def _facts_of_trial(self, record: TrialRecord) -> Mapping[str, RecordedFacts]:
-        in_block = self._facts_in_block.get(record.block, {})
-        of_cell = self._cell_sysctls.get(record.cell_id, {})
-        return {
-            host: facts.updated(in_block.get(host, RecordedFacts())).updated(
-                RecordedFacts(sysctls=of_cell.get(host, {}))
-            )
-            for host, facts in self._facts.items()
-        }
-
-    def add_verdict(self, record: TrialRecord, tables: TrialTables) -> TrialTables:
-        """Return a trial's row with its verdict, findings, skipped checks, and the values for checks of runs."""
-        evidence = self._evidence(record, tables)
         judgement = judge_trial(evidence, self._thresholds)
         self._exclusions += exclusions_from_findings(judgement.invalid)
         resumed = handshakes(evidence)
@@ -109,12 +103,7 @@ class Judge:
             server_cpu_s_per_handshake=server_cpu_s_per_handshake(evidence),
             verdict=judgement.verdict,
         )
-        return replace(
-            tables,
-            trial=trial,
-            verdicts=judgement.verdicts,
-            unchecked=judgement.unchecked,
-        )
+        return replace(tables, trial=trial, verdicts=judgement.verdicts, unchecked=judgement.unchecked)
 
 
 def judge_stored_run(store: Store, run: RunFolder) -> None:
@@ -131,7 +120,7 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
 
 
 def judge_together(manifest: Manifest, tables: ContentByTable, run: RunFolder) -> ContentByTable:
-    """Judge the trials of a run together; return `verdicts`, `unchecked`, `trials` as judged, and `components`."""
+    """Judge the trials of a run together; return the tables that result: verdicts, unchecked, trials, components."""
     evidence = RunEvidence(manifest, *(tables[name].to_pandas() for name in ("trials", "hosts", "slices")))
     judgement = judge_run(evidence)
     rows_of_run: dict[str, Sequence[Row]] = {"verdicts": judgement.verdicts, "unchecked": judgement.unchecked}
@@ -154,7 +143,7 @@ def _component_rows(manifest: Manifest, tables: ContentByTable, run: RunFolder) 
 
 
 def _replace_verdicts(trials: pa.Table, verdicts: pa.Table) -> pa.Table:
-    """Return the trials, each with its worst severity as verdict; those never judged keep none."""
+    """Return the trials, each with its worst severity as verdict; a trial that was not judged has none."""
     severities: dict[str, list[str]] = {}
     for trial_id, severity in zip(verdicts["trial_id"].to_pylist(), verdicts["severity"].to_pylist(), strict=True):
         severities.setdefault(trial_id, []).append(severity)
@@ -167,7 +156,7 @@ def _replace_verdicts(trials: pa.Table, verdicts: pa.Table) -> pa.Table:
 
 
 def reparse_run(store: Store, run: RunFolder) -> int:
-    """Build the tables of a run that no other process writes to; return the number of its trials.
+    """Lock a run and rebuild its tables; return the number of its trials.
 
     Raises InputError, and replaces nothing, where a raw file is damaged.
     """
@@ -182,8 +171,8 @@ def reparse_run(store: Store, run: RunFolder) -> int:
 def rebuild_tables(store: Store, run: RunFolder, judge: Judge | None = None) -> int:
     """Build all tables of a run from its journal and raw files, verdicts included; return the number of its trials.
 
-    The run must be locked. Readers see the old tables until all trials are judged. A given `judge` judges all of them.
-    Raises InputError, and replaces nothing, where journal or raw files cannot be read.
+    The run must be locked. Readers see the old tables until all trials are judged, by `judge` if one is given. Raises
+    InputError, and replaces nothing, where journal or raw files cannot be read.
     """
     manifest, history = run.manifest(), list(run.history())
     judge, progress = judge or Judge(manifest), read_progress(history)

@@ -33,7 +33,7 @@ def make_manifest(
     tags: Mapping[str, str] = MappingProxyType({}),
     code: CodeState | None = None,
 ) -> Manifest:
-    """Return the manifest with which a run of the plan starts, with the tags and the code state that it records."""
+    """Return the manifest of a new run of a plan, with its tags and the state of the measured code."""
     scenario: Mapping[str, object] = plan.experiment.document.data
     used = sorted({name for names in plan.roles.values() for name in names})
     return Manifest(
@@ -46,17 +46,17 @@ def make_manifest(
         blocks=plan.blocks,
         cells=tuple(cell_record(cell) for cell in plan.cells if not is_held(cell.cell_id)),
         hosts=tuple(
-            HostRecord(
-                name=name,
-                roles=roles_of_host(plan, name),
-                facts=inventory_facts(hosts[name]),
-            )
-            for name in used
+            HostRecord(name=name, roles=roles_of_host(plan, name), facts=inventory_facts(hosts[name])) for name in used
         ),
         versions={
             "benchkit": __version__,
             "python": platform.python_version(),
-            **_program_versions(hosts),
+            **{
+                f"{host.name}.{program}": fact.version
+                for host in hosts
+                for program, fact in sorted(host.facts.programs.items())
+                if fact.version is not None
+            },
             **_built_tool_versions(plan),
         },
         controller=controller_placement(plan, hosts),
@@ -69,31 +69,22 @@ def make_manifest(
 
 
 def code_of(plan: RunPlan) -> CodeState | None:
-    """Return the state of the git checkout with the scenario's file, else of the one that this process runs in.
+    """Return the state of the git checkout that contains the scenario's file, else the current directory.
 
-    The checkout of a shipped scenario is benchkit's own, not the measured project's.
+    Shipped scenarios are in benchkit's own checkout, which is not the measured project.
     """
     file = Path(plan.experiment.document.source.origin().source)
-    own = [file.parent] if file.is_file() and file.resolve().parent != shipped("scenarios") else []
-    return next((state for folder in (*own, Path.cwd()) if (state := code_state(folder)) is not None), None)
+    folders = [file.parent] if file.is_file() and file.resolve().parent != shipped("scenarios") else []
+    return next((state for folder in (*folders, Path.cwd()) if (state := code_state(folder)) is not None), None)
 
 
 def controller_placement(plan: RunPlan, hosts: Hosts) -> ControllerRecord:
-    """Return the CPUs for this process during the run: none of the servers' CPUs, where it shares their machine."""
+    """Return the CPUs for this process during the run: on the servers' machine, those that no server uses."""
     servers: dict[str, set[int]] = {}
     for cell in plan.cells:
         for service in cell.services:
             servers.setdefault(str(hosts[service.host].facts.boot_id), set()).update(service.process.cpus)
     return controller_record(servers)
-
-
-def _program_versions(hosts: Hosts) -> dict[str, str]:
-    return {
-        f"{host.name}.{program}": fact.version
-        for host in hosts
-        for program, fact in sorted(host.facts.programs.items())
-        if fact.version is not None
-    }
 
 
 def _built_tool_versions(plan: RunPlan) -> dict[str, str]:

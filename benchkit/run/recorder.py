@@ -35,7 +35,6 @@ from benchkit.store.journal import (
     Journal,
     RunEnded,
     RunProgress,
-    RunResumed,
     RunStarted,
     TrialEnded,
     TrialFailed,
@@ -57,12 +56,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class RunOutcome:
-    """The outcome of a run, so far and at its end."""
+    """Outcome of a run so far."""
 
     run: RunFolder
     status: RunStatus = "running"
     trials: int = 0
-    """Number of trials that ended, without blocks that were repeated."""
+    """Number of trials that ended, without those of repeated blocks."""
     failures: dict[str, str] = field(default_factory=dict)
     """Reasons why trials failed or were skipped, by trial id."""
     causes: dict[str, FailureCause | None] = field(default_factory=dict)
@@ -70,11 +69,11 @@ class RunOutcome:
     retries: dict[str, list[str]] = field(default_factory=dict)
     """Reasons of the retries of each trial, by trial id."""
     adaptation: Adaptation | None = None
-    """The other load or design for which a comparison ended after its first block."""
+    """The change of load or design for which a comparison ended early."""
     not_restored: dict[str, str] = field(default_factory=dict)
-    """Hosts that could not be restored, each with the reason; their records are kept there."""
+    """Hosts that could not be restored, each with the reason; they keep records of the changes."""
     restore_unconfirmed: dict[str, str] = field(default_factory=dict)
-    """Hosts that were lost before they were seen restored, each with the reason; their watchdogs restore them."""
+    """Hosts lost before benchkit saw them restored, each with the reason; their watchdogs restore them."""
 
     def count_finished_trials(self, progress: RunProgress) -> None:
         """Count the trials that finished before the run was resumed."""
@@ -85,14 +84,14 @@ class RunOutcome:
         self.retries = {trial: list(reasons) for trial, reasons in progress.retries.items()}
 
     def add_restore_outcome(self, restored: RestoreOutcome) -> None:
-        """Add what the hosts reported at their release, after their agents had tried once more to restore them."""
+        """Add the reports of the released hosts, whose agents have tried again to restore them."""
         still_unconfirmed = {host: reason for host, reason in self.not_restored.items() if host in restored.unconfirmed}
         self.not_restored = {**still_unconfirmed, **restored.not_restored}
         self.restore_unconfirmed.update(restored.unconfirmed)
 
 
 class RunRecorder:
-    """The recorder of one run: each method stores an event on disk before it returns, and shows it."""
+    """Recorder of one run: each method stores an event on disk before it returns, and shows it."""
 
     def __init__(self, run: RunFolder, store: Store, journal: Journal, show: Show = show_nothing) -> None:
         manifest = run.manifest()
@@ -109,7 +108,7 @@ class RunRecorder:
         return trial_id_of(self.run.run_id, planned_trial)
 
     def record_start(self, planned_trials: Sequence[PlannedTrial]) -> None:
-        """Record the plan's order, factors and hosts, as far as they are not recorded yet."""
+        """Record the order, factors and hosts of the plan; a resumed run has recorded order and hosts already."""
         manifest, progress = self.run.manifest(), read_progress(self.run.history())
         if progress.order_hash is None:
             order = hash_order(planned_trials)
@@ -122,42 +121,37 @@ class RunRecorder:
                 self.record_host_facts(host.name, host.roles, "start", host.facts)
         self.write_host_facts()
 
-    def record_resumption(self, changes: Iterable[str]) -> None:
-        """Record that the run is resumed, with the accepted differences from its start."""
-        self.journal.append(RunResumed(changes=tuple(changes)))
-
     def record_host_facts(self, host: str, roles: tuple[str, ...], stage: str, facts: RecordedFacts) -> None:
-        """Record the facts of a host at a stage of the run; they are in the tables after `write_host_facts`.
+        """Record the facts of a host at a stage of the run; `write_host_facts` adds them to the tables.
 
-        Raises BenchkitError where the run's folder is gone.
+        Raises BenchkitError where the folder of the run was deleted or moved.
         """
         self._require_store()
         self.journal.append(HostFactsRead(host=host, roles=roles, stage=stage, facts=facts))
         self.judge.add_host_facts(host, stage, facts)
 
     def write_host_facts(self) -> None:
-        """Write the table `hosts` from the journal.
+        """Write the table `hosts` from the journal: at the start, when the hosts are tuned, and at the end.
 
-        It is written at the start, when the hosts are tuned and at the end. It is not written after each block, because
-        that reads the whole journal. Readers of an unfinished run do not see the facts of single blocks.
+        Each call reads the whole journal, so the table of an unfinished run lacks the facts of single blocks.
         """
         self.tables.replace("hosts", host_rows_of(self.run.history()))
 
     def record_leftovers(self, host: str, leftovers: Leftovers) -> None:
-        """Record what an earlier run had left on a host and what is restored by now."""
+        """Record the changes of an earlier run on a host, all restored by now."""
         for report in leftovers.reports:
             self.journal.record("put-back", host=host, by="watchdog", text=str(report), at_s=report.at_s)
         for change in leftovers.restored:
             self.journal.record("put-back", host=host, by="run", text=change.text, how=change.how)
 
     def record_lost_host(self, host: str, reason: str) -> None:
-        """Record that a host is lost and not used any more."""
+        """Record that a host is lost and no longer used."""
         logger.info("%s: lost: %s", host, reason)
         self.journal.record("host-lost", host=host, why=reason)
         self.outcome.restore_unconfirmed[host] = reason
 
     def add_note(self, text: str) -> bool:
-        """Add a note for readers of the results to the manifest; return False if it is there already."""
+        """Add a note to the manifest; return False if it is there already."""
         manifest = self.run.manifest()
         if text in manifest.notes:
             return False
@@ -165,17 +159,17 @@ class RunRecorder:
         return True
 
     def show_note(self, text: str) -> None:
-        """Show a note to the reader, and add it to the manifest, unless it is there already."""
+        """Add a note to the manifest, and show it if it is new."""
         if self.add_note(text):
             logger.info("%s", text)
             self.notify(text)
 
     def notify(self, text: str) -> None:
-        """Show a message about the run as a whole."""
+        """Show a message about the whole run."""
         self.show(Notice(text))
 
     def record_pulled_image(self, cell_id: str, service: str, build: BuildRecord) -> None:
-        """Record in the manifest which image a host pulled; a note names both ids where the image has changed."""
+        """Record the image that a host pulled in the manifest; if it has changed, a note states both ids."""
         manifest = self.run.manifest()
         cells = {cell.cell_id: cell for cell in manifest.cells}
         before = cells[cell_id].builds.get(service)
@@ -184,8 +178,8 @@ class RunRecorder:
         if before != build:
             self.run.write_manifest(manifest.model_copy(update={"cells": tuple(cells.values())}))
         if before is not None and before.output_sha256 != build.output_sha256:
-            ids = f"{before.output_sha256[:12]}, and is {build.output_sha256[:12]}"
-            self.add_note(f"The run went on with another image {build.image}: its id was {ids}.")
+            ids = f"{before.output_sha256[:12]} to {build.output_sha256[:12]}"
+            self.add_note(f"The id of image {build.image} changed during the run, from {ids}.")
 
     def record_trial_started(self, planned_trial: PlannedTrial, attempt: int) -> None:
         """Record the start of an attempt at a trial. Raises BenchkitError where the run's folder is gone."""
@@ -202,7 +196,7 @@ class RunRecorder:
         )
 
     def record_trial_ended(self, record: TrialRecord, output: TrialOutput, raw: RawFile) -> TrialTables:
-        """Record a trial whose raw files are stored; return its rows, with the verdict."""
+        """Record a trial whose raw files are stored; return its rows with the verdict."""
         tables = build_trial_tables(record, output, raw)
         tables = self.judge.add_verdict(record, tables)
         self.tables.add_trial(tables)
@@ -211,7 +205,7 @@ class RunRecorder:
         return tables
 
     def record_trial_failed(self, planned_trial: PlannedTrial, reason: str, cause: FailureCause, retry: Retry) -> None:
-        """Record the reason why a trial failed, whether it is retried, and the pause before that."""
+        """Record the failure of a trial, and its retry if there is one."""
         trial_id = self.trial_id(planned_trial)
         self.journal.append(
             TrialFailed(
@@ -232,7 +226,7 @@ class RunRecorder:
             self.outcome.causes[trial_id] = cause
 
     def record_trial_skipped(self, planned_trial: PlannedTrial, reason: str) -> None:
-        """Record the reason why a trial is skipped; a resumed run attempts it. It is shown once."""
+        """Record why a trial is skipped, and show each reason once; a resumed run attempts the trial again."""
         trial_id = self.trial_id(planned_trial)
         self.journal.append(
             TrialSkipped(
@@ -249,7 +243,7 @@ class RunRecorder:
         self.show(TrialWithoutResult(planned_trial, reason if is_new else None))
 
     def record_interrupted_block(self, block: int, next_round: int, finished: Iterable[PlannedTrial]) -> None:
-        """Record that a pause interrupted a block, whose `finished` trials are repeated."""
+        """Record that a pause interrupted a block, and that its `finished` trials are repeated."""
         logger.info("block %d: interrupted, repeated", block)
         trials = sorted(map(self.trial_id, finished))
         self.journal.append(BlockInterrupted(block=block, round=next_round, trials=tuple(trials)))
@@ -260,7 +254,7 @@ class RunRecorder:
         self.show(BlockRepeated(block))
 
     def record_decision(self, decision: StopDecision | None) -> None:
-        """Record the decision after a block, where one was made."""
+        """Record the decision of the stop rule after a block, if there is one."""
         if decision is not None:
             logger.info("after %s: %s", counted(decision.blocks, "block"), decision.reason)
             self.journal.record("block-ended", **decision.model_dump())
@@ -270,7 +264,7 @@ class RunRecorder:
             raise _store_lost(self.outcome)
 
     def record_early_stop(self, decision: StopDecision | None) -> None:
-        """Record that the run needed fewer blocks than planned, unless a resumed run had recorded it already."""
+        """Record that the run needed fewer blocks than planned, unless this is recorded already."""
         manifest = self.run.manifest()
         if decision is not None and decision.blocks < manifest.blocks:
             note = f"Ended after {decision.blocks} of at most {manifest.blocks} blocks: {decision.reason}."
@@ -281,10 +275,10 @@ class RunRecorder:
 
 @contextmanager
 def recording(run: RunFolder, store: Store, show: Show = show_nothing) -> Iterator[RunRecorder]:
-    """Open journal, tables and log of a run, and close them in good order however it ends.
+    """Open the journal, tables and log of a run, and close them however it ends.
 
-    At the end the tables are merged, the trials judged together, and status and time noted in manifest and
-    journal. Raises BenchkitError where the store cannot be written, with how to resume.
+    At the end the tables are merged, the trials judged together, and the status is written to manifest and journal.
+    Raises BenchkitError, with a hint on how to resume, where the store cannot be written.
     """
     with run_log(run.log), run.journal() as journal:
         remove_checksums(run)
@@ -315,7 +309,7 @@ def recording(run: RunFolder, store: Store, show: Show = show_nothing) -> Iterat
 
 
 def _finish(recorder: RunRecorder) -> OSError | None:
-    """Merge and judge what is stored, and record the end of the run; return the error where it cannot be written."""
+    """Merge and judge the stored trials, and record the end of the run; return an error of the store."""
     run, outcome = recorder.run, recorder.outcome
     try:
         recorder.write_host_facts()

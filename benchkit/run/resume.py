@@ -1,4 +1,4 @@
-"""Resumption of an interrupted run: checks whether it is possible, and the queue of the trials that are left."""
+"""Resumption of an interrupted run: the checks before it, and the queue of the remaining trials."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.state import trial_id_of
 from benchkit.run.trial_queue import TrialQueue, hash_order, interrupted_blocks
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.store.journal import BlockInterrupted, RunProgress, TrialEnded, TrialFailed, read_progress
+from benchkit.store.journal import BlockInterrupted, RunProgress, RunResumed, TrialEnded, TrialFailed, read_progress
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.trial_tables import read_output
 from benchkit.units import counted
@@ -29,37 +29,37 @@ from benchkit.units import counted
 logger = logging.getLogger(__name__)
 
 MAX_LISTED = 20
-"""Number of differences that an error lists; it counts the others."""
+"""Most differences that an error lists; it states the number of the others."""
 
 
 @dataclass(frozen=True)
 class Resumption:
-    """Options of a run that is resumed, after its checks."""
+    """Options of a resumed run that has passed the checks."""
 
     changes: tuple[FactDifference, ...]
     """Accepted differences from the start of the run."""
     retry_failed: bool = False
-    """True where the blocks with failed trials are repeated."""
+    """True to repeat the blocks with failed trials."""
 
 
 def require_unfinished(run: RunFolder, *, retry_failed: bool = False) -> None:
-    """Raise InputError where nothing of a run is left to do, as far as its journal alone says.
+    """Raise InputError if the journal of a run says that it is finished.
 
-    This check comes first: it needs no hosts, and changes since the start do not matter to it.
+    This check comes first, because it needs no hosts and ignores changes since the start.
     """
     progress = read_progress(run.history())
     if progress.status == "done":
-        raise _finished(run, progress, retry_failed=retry_failed)
+        raise _finished_error(run, progress, retry_failed=retry_failed)
 
 
 def check_resumption(
     plan: RunPlan, hosts: Hosts, run: RunFolder, *, accept_changes: bool, retry_failed: bool = False
 ) -> Resumption:
-    """Check that a run, which must be locked, can be resumed by this plan on these hosts.
+    """Check that a run can be resumed by this plan on these hosts; return the options.
 
-    The hosts must be held for the run: an abandoned host stays tuned until its lease ends. Raises InputError where the
-    run is finished or the plan has another order. Without `accept_changes`, it also raises InputError where scenario,
-    versions or hosts have changed, and lists the changes. With `retry_failed` a run with failed trials is not finished.
+    The run must be locked and its hosts held: an abandoned host stays tuned until its lease ends. Raises InputError
+    where the run is finished, the plan has another order, or scenario, versions or hosts have changed. With
+    `accept_changes` these changes are returned instead. With `retry_failed` a run with failed trials is not finished.
     """
     before, progress = run.manifest(), read_progress(run.history())
     require_unfinished(run, retry_failed=retry_failed)
@@ -68,12 +68,12 @@ def check_resumption(
             "the plan has another order of trials than this run",
             where=run.run_id,
             why=_listed(setting_differences(before, make_manifest(plan, hosts)))
-            or "another version of benchkit made it",
+            or "another version of benchkit planned the run",
             hint="start a new run; this one keeps its results",
         )
     is_complete = all(_is_finished(run.run_id, trial, progress) for trial in plan.planned_trials)
     if is_complete and progress.status is not None and not (retry_failed and _failed_trials(progress)):
-        raise _finished(run, progress, retry_failed=retry_failed)
+        raise _finished_error(run, progress, retry_failed=retry_failed)
     changes = tuple(_changes(before, plan, hosts))
     if changes and not accept_changes:
         raise InputError(
@@ -86,13 +86,13 @@ def check_resumption(
 
 
 def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -> TrialQueue:
-    """Resolve what a crash left open, rebuild the tables, and return the queue of the trials that are left.
+    """Complete the journal after a crash, rebuild the tables, and return the queue of the remaining trials.
 
-    Trials whose raw files are complete have ended; blocks with both finished and pending trials are repeated, and with
-    `retry_failed` those with failed trials. The run must be locked.
+    Trials with complete raw files have ended. Blocks with both finished and pending trials are repeated; with
+    `retry_failed` also blocks with failed trials. The run must be locked.
     """
     run = recorder.run
-    recorder.record_resumption(change.text for change in resumption.changes)
+    recorder.journal.append(RunResumed(changes=tuple(change.text for change in resumption.changes)))
     _resolve_unfinished_trials(run, recorder)
     _repeat_blocks(plan.planned_trials, recorder, retry_failed=resumption.retry_failed)
     progress = read_progress(run.history())
@@ -120,15 +120,11 @@ def _resolve_unfinished_trials(run: RunFolder, recorder: RunRecorder) -> None:
             recorder.journal.append(TrialFailed(trial_id=trial_id, cell_id=record.cell_id, why=str(error)))
         else:
             recorder.journal.append(TrialEnded(trial_id=trial_id, cell_id=record.cell_id, wall_s=record.wall_s))
-        logger.info("trial %s: its raw files are complete, and the journal lacks its end", trial_id)
+        logger.info("trial %s: raw files complete; its end is added to the journal", trial_id)
 
 
 def _repeat_blocks(planned_trials: Sequence[PlannedTrial], recorder: RunRecorder, *, retry_failed: bool) -> None:
-    """Record each block that is repeated whole, so that its cells run under the same conditions.
-
-    These are blocks that the interruption left with both finished and pending trials, and with `retry_failed` those
-    with failed trials.
-    """
+    """Record the blocks that are repeated as a whole, so that all cells of a block run under the same conditions."""
     progress = read_progress(recorder.run.history())
     order = _latest_rounds(planned_trials, progress)
     finished = {trial for trial in order if _is_finished(recorder.run.run_id, trial, progress)}
@@ -150,7 +146,7 @@ def _failed_trials(progress: RunProgress) -> set[str]:
     return progress.failed.keys() - progress.interrupted
 
 
-def _finished(run: RunFolder, progress: RunProgress, *, retry_failed: bool) -> InputError:
+def _finished_error(run: RunFolder, progress: RunProgress, *, retry_failed: bool) -> InputError:
     failed = len(_failed_trials(progress))
     hint = "`benchkit report` shows its results; start a new run for more trials"
     if failed:

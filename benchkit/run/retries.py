@@ -1,8 +1,8 @@
-"""Decisions about failed trials: retries and the pauses before them, and the end of a cell that keeps failing. Pure.
+"""Decisions about failed trials: retries, the pauses before them, and the skipping of cells that keep failing. Pure.
 
-A failure of the server or of the scenario is a result. It is not retried, so that a cell that fails now and then is
-noticed. A lost host and a passing state of a host say nothing about the cell: such trials are retried. A load tool may
-hang because a crowded host gave it no CPU time in a short slice: its block is repeated once.
+A failure of the server or of the scenario is a result. It is not retried, so that occasional failures are noticed. A
+lost host and a passing state of a host say nothing about the cell: such trials are retried. A load tool may hang
+because a busy host gave it no CPU time in a short slice: its block is repeated once.
 """
 
 from __future__ import annotations
@@ -14,26 +14,25 @@ from benchkit.errors import HostStateError, InputError, LoadToolError, LoadToolH
 from benchkit.store.journal import FailureCause
 
 MAX_ATTEMPTS = 3
-"""Attempts at a trial in which hosts are lost; each takes as long as a reconnection."""
+"""Most attempts at a trial that lose a host; each takes as long as a reconnection."""
 
 MAX_ATTEMPTS_OF_TOOL = 2
-"""Attempts at a block in which a load tool hangs; in the last one its trial alone fails."""
+"""Most attempts at a block in which a load tool hangs; in the last one only the trial of that tool fails."""
 
 TRIAL_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""Pauses before the retries of a trial that a state of its host made fail, in seconds.
+"""Pauses before the retries of a trial that failed by a state of its host, in seconds.
 
 The first are short, because a disk that another program fills is often empty again within a second. Together they are
 63.5 s: longer than the minute for which the kernel keeps the port of a closed connection (TIME-WAIT).
 """
 
 RUN_PAUSES_S = 180.0
-"""Longest sum of all such pauses in a run: three trials that take all of theirs. Somebody has to change a state that
-lasts longer; the run should end soon and say so."""
+"""Longest sum of these pauses in a run, nearly those of three trials. A state that lasts longer needs a person: the run
+should end soon and report it."""
 
 MAX_FAILURES_IN_ROW = 3
 """Number of failures of a cell in a row after which its remaining trials are skipped. Two may be chance where a server
-fails now and then. After three, further trials would most likely show nothing new."""
-
+fails occasionally. After three, further trials would most likely show nothing new."""
 
 CAUSES: Mapping[type[Exception], FailureCause] = {
     LostError: "host-lost",
@@ -47,7 +46,7 @@ CAUSES: Mapping[type[Exception], FailureCause] = {
 
 
 def cause_of(error: Exception, *, is_host_lost: bool) -> FailureCause:
-    """Return the cause of a trial's failure by the type of its error."""
+    """Return the cause of a trial's failure."""
     if is_host_lost:
         return "host-lost"
     return next((cause for kind, cause in CAUSES.items() if isinstance(error, kind)), "other")
@@ -55,14 +54,14 @@ def cause_of(error: Exception, *, is_host_lost: bool) -> FailureCause:
 
 @dataclass(frozen=True)
 class Retry:
-    """Decision after a failed attempt: whether the trial is retried, and the pause before that, if any."""
+    """Decision after a failed attempt: a retry, after a pause if there is one, or none."""
 
     is_retried: bool
     pause_s: float | None = None
 
 
 class TrialAttempts:
-    """Attempts at one trial, as far as they decide about the next one."""
+    """Failed attempts at one trial, counted by cause."""
 
     def __init__(self, pauses: Iterator[float]) -> None:
         self._pauses = pauses
@@ -71,7 +70,7 @@ class TrialAttempts:
         self.waited_s = 0.0
 
     def decide(self, cause: FailureCause) -> Retry:
-        """Decide whether the trial is retried after a failure of this cause."""
+        """Count a failure and decide on the retry."""
         if cause == "host-lost":
             self._losses += 1
             return Retry(self._losses < MAX_ATTEMPTS)
@@ -84,14 +83,14 @@ class TrialAttempts:
 
 
 class RetryPolicy:
-    """The decisions of one run: which pauses its trials may take, and which cells it gives up."""
+    """The budget of pauses of one run, and its cells with too many failures in a row."""
 
     def __init__(self) -> None:
         self._remaining_s = RUN_PAUSES_S
         self._failures: dict[str, list[str]] = {}
 
     def pauses(self) -> Iterator[float]:
-        """Yield the pauses between the attempts at one trial, as far as the budget of the run allows."""
+        """Yield the pauses between the attempts at one trial until the budget of the run is used up."""
         for pause_s in TRIAL_PAUSES_S:
             if pause_s > self._remaining_s:
                 return
@@ -99,15 +98,15 @@ class RetryPolicy:
             yield pause_s
 
     def add_success(self, cell_id: str) -> None:
-        """Add a trial of a cell that ended."""
+        """Add a trial that ended."""
         self._failures.pop(cell_id, None)
 
     def add_failure(self, cell_id: str, reason: str) -> None:
-        """Add a trial of a cell that failed for good."""
+        """Add a trial that failed and is not retried."""
         self._failures.setdefault(cell_id, []).append(reason)
 
     def why_skipped(self, cell_id: str) -> str | None:
-        """Return why the rest of a cell is skipped; None where it is not."""
+        """Return why the remaining trials of a cell are skipped; None if they run."""
         failures = self._failures.get(cell_id, [])
         if len(failures) < MAX_FAILURES_IN_ROW:
             return None

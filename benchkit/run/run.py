@@ -10,8 +10,8 @@
     compare_cells(read_run_data(store, run))                   benchkit.comparison.compare
     print_run_summary(...)                                     benchkit.cli.run_summary
 
-`run_experiment` is this from `connect_all` to `judge_stored_run`; commands read before it, compare and show after it. A
-resumed run takes the same steps.
+`run_experiment` goes from `connect_all` to `judge_stored_run`. Commands read the experiment before it; they compare and
+show the results after it. A resumed run takes the same steps.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from benchkit.models.thresholds import thresholds_of
 from benchkit.plan.adaptation import LATEST_RESTART, Adaptation, Observed, adapt
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan, secret_notes
-from benchkit.run.attempt import AttemptResult, attempt_block
+from benchkit.run.attempt import attempt_block
 from benchkit.run.events import Notice, Opened, Planning, Resumed, Show, TrialBegun, show_nothing
 from benchkit.run.manifest import code_of, controller_placement, make_manifest, new_run_id
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ResumeOptions:
-    """Run to be resumed, whether changes since then are accepted, and whether failed trials are repeated."""
+    """Run to be resumed, and the options of `check_resumption`."""
 
     run: RunFolder
     accept_changes: bool
@@ -78,14 +78,14 @@ class RunOptions:
     reconnect_s: float = RECONNECT_S
     """Longest time for the reconnection to a lost host."""
     names_other_programs: bool = False
-    """True to report before the first block what else uses the CPUs of the hosts; this may take a second."""
+    """True to report other programs that use the CPUs of the hosts before the first block; this may take a second."""
     adapts: ServerComparison | None = None
-    """Comparison that ends after its load curves, or its first block, where these ask for another load or design."""
+    """Comparison that ends after its load curves or first block if these call for another load or design."""
 
 
 @dataclass(frozen=True)
 class OpenedRun:
-    """A run that can be executed: its plan, the hosts that are held for it, and its locked folder in the store."""
+    """A run ready for execution: its plan, the hosts that are held for it, and its locked folder in the store."""
 
     plan: RunPlan
     hosts: Hosts
@@ -101,7 +101,7 @@ def run_experiment(
 ) -> RunOutcome:
     """Run an experiment on the hosts of an inventory, store its trials and judge them.
 
-    Raises InputError for what cannot be run, and the errors of `open_run` and `execute`.
+    Raises InputError for missing secrets, and the errors of `connect_all`, `open_run` and `execute`.
     """
     raise_first(missing_secrets(experiment))
     with connect_all(inventory, lease_s=options.lease_s) as hosts:
@@ -124,12 +124,11 @@ def run_experiment(
 def open_run(
     experiment: Experiment, hosts: Hosts, store: Store, options: RunOptions, show: Show = show_nothing
 ) -> Iterator[OpenedRun]:
-    """Hold the hosts, then plan the run, then create its folder in the store, or check that it can be resumed.
+    """Hold the hosts, plan the run, and create its folder in the store or check that it can be resumed.
 
-    The plan comes second because what an earlier run left changes the facts of a host. The hosts stay held until they
-    are closed. Raises HostError where a host is held by another run or lacks something, and BenchkitError where the
-    store cannot be written. Raises InputError where a run cannot be resumed (`check_resumption`). Nothing is stored
-    then.
+    The hosts are held first, because changes of an earlier run affect their facts; they stay held until they are
+    closed. Raises HostError where a host is in use or lacks something, BenchkitError where the store cannot be written,
+    and InputError where a run cannot be resumed (`check_resumption`). Nothing is stored then.
     """
     resume = options.resume
     with ExitStack() as held:
@@ -151,14 +150,12 @@ def open_run(
 
 
 def execute(run: OpenedRun, show: Show = show_nothing) -> RunOutcome:
-    """Run the blocks of an opened run that are still to run, and store and judge their trials.
+    """Run the remaining blocks of an opened run, and store and judge their trials.
 
-    A failed trial is recorded and the run continues. A lost host is reconnected for some time; then the run continues
-    without it.
-
-    Raises HostError where a stack cannot be deployed; BenchkitError where the store cannot be written;
-    KeyboardInterrupt passes through. With any error, services are stopped, hosts restored, and finished trials stored.
-    A host that cannot be restored after the last trial raises no error: the outcome names it.
+    A failed trial is recorded and the run continues. The run also continues without a host that is lost and cannot be
+    reconnected. Raises HostError where a stack cannot be deployed, and BenchkitError where the store cannot be written;
+    KeyboardInterrupt passes through. After any error, services are stopped, hosts restored, and finished trials stored.
+    For a host that cannot be restored after the last trial no error is raised: the outcome names it.
     """
     with recording(run.folder, run.store, show) as recorder:
         review = None if run.options.adapts is None else _Review(run.folder, recorder.outcome, run.options.adapts)
@@ -192,7 +189,7 @@ def _open_queue(run: OpenedRun, recorder: RunRecorder, review: _Review | None) -
 
 
 class _Review:
-    """Review of a comparison after its load curves, and after its first block; it keeps what there is to adapt."""
+    """Review of a comparison after its load curves and after its first block, with the adaptation that it needs."""
 
     def __init__(self, run: RunFolder, outcome: RunOutcome, comparison: ServerComparison) -> None:
         self._run = run
@@ -203,7 +200,7 @@ class _Review:
         self.adaptation: Adaptation | None = None
 
     def ends_before_blocks(self) -> bool:
-        """Return True where the run ends before its first block: another load is called for, or a server failed."""
+        """Return True if the run ends before its first block, because its load must change or a server failed."""
         if self._has_begun_blocks:
             return False
         self._has_begun_blocks = True
@@ -216,7 +213,7 @@ class _Review:
         return self.adaptation is not None or bool(self._outcome.failures)
 
     def __call__(self, exclusions: Sequence[Exclusion]) -> str | None:
-        """Return why the run ends after its first block; None where it goes on."""
+        """Return why the run ends after its first block; None if it continues."""
         spent_s = self._comparison.spent_s + time.monotonic() - self._began_s
         if spent_s > LATEST_RESTART * self._comparison.budget_s:
             return None
@@ -234,7 +231,7 @@ class _Review:
 
 
 def _run_batch(batch: Sequence[PlannedTrial], queue: TrialQueue, testbed: Testbed) -> None:
-    """Run trials together and record them; after a pause they are repeated with their block."""
+    """Run trials together and record them; queue their block again if a pause interrupted it."""
     recorder = testbed.recorder
     for planned_trial in batch:
         recorder.show(TrialBegun(planned_trial))
@@ -243,21 +240,11 @@ def _run_batch(batch: Sequence[PlannedTrial], queue: TrialQueue, testbed: Testbe
     took_s = (time.monotonic() - started_s) / len(batch)
     testbed.report_other_programs(batch[0].block, [each.row for each in results.values() if each.row is not None])
     if any(result.outcome == "interrupted" for result in results.values()):
-        _repeat_block(batch, results, queue, recorder)
+        finished = queue.interrupt(batch[0])
+        if finished is not None:
+            recorded = [trial for trial, result in results.items() if result.outcome != "interrupted"]
+            recorder.record_interrupted_block(batch[0].block, batch[0].round + 1, (*finished, *recorded))
         return
     for planned_trial in batch:
         decision = queue.finish(planned_trial, results[planned_trial].row, took_s, recorder.judge.exclusions)
         recorder.record_decision(decision)
-
-
-def _repeat_block(
-    batch: Sequence[PlannedTrial],
-    results: Mapping[PlannedTrial, AttemptResult],
-    queue: TrialQueue,
-    recorder: RunRecorder,
-) -> None:
-    first = batch[0]
-    finished = queue.interrupt(first)
-    if finished is not None:
-        recorded = [planned_trial for planned_trial in batch if results[planned_trial].outcome != "interrupted"]
-        recorder.record_interrupted_block(first.block, first.round + 1, (*finished, *recorded))

@@ -1,4 +1,4 @@
-"""The testbed of a run: its hosts tuned and restored, and its services deployed, also after a lost connection."""
+"""The testbed of a run: its hosts are tuned and restored, and its services deployed, again after a lost connection."""
 
 from __future__ import annotations
 
@@ -38,27 +38,20 @@ MAX_RECONNECTS = 10
 
 
 class Testbed:
-    """The hosts of a run, made ready for trials and restored after them."""
+    """The hosts of a run, prepared before its trials and restored after them."""
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        hosts: Hosts,
-        recorder: RunRecorder,
-        *,
-        reconnect_s: float = RECONNECT_S,
-    ) -> None:
-        """Take hosts that are held for the run; a lost one is reconnected for at most `reconnect_s` seconds."""
+    def __init__(self, plan: RunPlan, hosts: Hosts, recorder: RunRecorder, *, reconnect_s: float = RECONNECT_S) -> None:
+        """Take hosts that are held for the run, and the longest time to reconnect to a lost one."""
         self.plan = plan
         self.hosts = hosts
         self.retries = RetryPolicy()
         self.lost_hosts: dict[str, str] = {}
-        """Hosts that are not used any more, each with the reason."""
+        """Hosts that are no longer used, each with the reason."""
         self.found_loads = FoundLoads(recorder.tables.trials())
         self.recorder = recorder
         self._reconnect_s = reconnect_s
         self._reconnects: dict[str, int] = {}
-        self._cell_tuning = CellTuning(plan, hosts, recorder.journal)
+        self.cell_tuning = CellTuning(plan, hosts, recorder.journal)
         self._has_reported_programs = False
         self._blocks_with_facts: set[tuple[int, int]] = set()
 
@@ -66,8 +59,8 @@ class Testbed:
     def ready(self) -> Iterator[None]:
         """Tune the hosts and deploy the services; at the end restore all hosts, verified.
 
-        Raises HostError where anything fails before the trials are over. A host that cannot be restored afterwards, or
-        is not seen restored, is named in the outcome: the trials' results are usable.
+        Raises HostError where anything fails before the trials are over. After them no error is raised, because the
+        results are usable: the outcome names the hosts that are not restored, or not confirmed.
         """
         for host in self.hosts:
             self._report_leftovers(host.name)
@@ -81,8 +74,8 @@ class Testbed:
                     self._record_tuning(host, "tuned", outcomes)
                 self.recorder.write_host_facts()
             self.recorder.notify("building and deploying")
-            self._wait_out(self._install_programs)
-            self._wait_out(self._deploy)
+            self._run_with_retries(self._install_programs)
+            self._run_with_retries(self._deploy)
             yield
             are_trials_over = True
             self._record_final_facts()
@@ -94,9 +87,9 @@ class Testbed:
         self._confirm_restored()
 
     def _tune(self, planned: TuningPlan) -> dict[str, str]:
-        """Apply one part of the plan's tuning; return the outcome of each setting.
+        """Apply the tuning of one host; return the outcome of each setting.
 
-        Raises HostError where a host refuses a setting that the plan expected it to accept and the scenario requires.
+        Raises HostError where a host refuses a required setting, contrary to the plan.
         """
         outcomes: dict[str, str] = {setting.key: setting.status for setting in planned.settings}
         if planned.values:
@@ -109,9 +102,9 @@ class Testbed:
         return outcomes
 
     def _restore(self) -> dict[str, HostError]:
-        """Restore all settings, verified; return the hosts on which some remain, whose records are kept there.
+        """Restore all settings, verified; return an error for each host on which a change remains.
 
-        A host that was dropped, or is lost by now, is restored by its watchdog.
+        Watchdogs restore the hosts that are lost.
         """
         not_restored: dict[str, HostError] = {}
         tuned = [each.host for each in self.plan.whole_tuning if each.values and each.host in self.hosts]
@@ -129,12 +122,12 @@ class Testbed:
             logger.info("%s: restored: %s", name, "; ".join(settings) or "nothing was changed")
             self.recorder.journal.record("restored", host=name, settings=settings, failures=failures)
             if failures:
-                hint = "their record is kept there; `benchkit hosts restore` tries again"
+                hint = "the host keeps their record; `benchkit hosts restore` tries again"
                 what = "not all settings could be restored"
                 not_restored[name] = HostError(what, where=name, why="; ".join(failures), hint=hint)
         return not_restored
 
-    def _wait_out(self, step: Callable[[], None]) -> None:
+    def _run_with_retries(self, step: Callable[[], None]) -> None:
         pauses = self.retries.pauses()
         while True:
             try:
@@ -150,10 +143,10 @@ class Testbed:
                 return
 
     def recover(self) -> float:
-        """Reconnect to the lost hosts and make them ready again; return how long the run was interrupted, in seconds.
+        """Reconnect to the lost hosts and prepare them again; return the length of the interruption in seconds.
 
-        The interruption starts when all hosts last answered, and includes time in which this machine was suspended. A
-        host that cannot be reconnected is dropped.
+        It starts when all hosts last answered, and includes time in which this machine was suspended. A host that
+        cannot be reconnected is dropped.
         """
         started_s = time.monotonic()
         lost = self.hosts.unreachable()
@@ -174,7 +167,7 @@ class Testbed:
         return elapsed_s() - last_seen_s
 
     def report_other_programs(self, block: int, rows: Iterable[TrialRow]) -> None:
-        """Report other programs in the first block in which they used more CPU time than noisy-host allows."""
+        """Report other programs, once, when they used more CPU time in a block than the check noisy-host allows."""
         limit = self.plan.experiment.scenario.thresholds.foreign_cores
         noisy = [row for row in rows if (row.foreign_share or 0.0) > limit]
         if not noisy or self._has_reported_programs:
@@ -182,31 +175,27 @@ class Testbed:
         self._has_reported_programs = True
         worst = max(noisy, key=lambda row: row.other_program_cores or 0.0)
         if worst.other_program is None or worst.other_program_cores is None:
-            who = f"Programs that have ended, or are hidden, used {share(worst.foreign_share)} of the CPU time of its cores"
+            who = f"Hidden or ended programs used {share(worst.foreign_share)} of the CPU time of the measured cores"
         else:
             who = f"Another program, {worst.other_program}, used {cores(worst.other_program_cores)}"
         self.recorder.notify(f"{who} in block {block}: its trials are used with care, and intervals are wider.")
 
     def why_unavailable(self, cell: PlannedCell) -> str | None:
-        """Return why a cell cannot run any more: a host that it needs was dropped, or refused its tuning; else None."""
+        """Return why a cell can no longer run, such as a lost host or a refused setting; None if it can."""
         for name in (*(service.host for service in cell.services), *(each.host for each in cell.generators)):
             if name in self.lost_hosts:
                 return self.lost_hosts[name]
-        return self._cell_tuning.not_applied.get(cell.cell_id)
+        return self.cell_tuning.not_applied.get(cell.cell_id)
 
     def cell_of(self, planned_trial: PlannedTrial) -> PlannedCell:
-        """Return the cell of a trial with its target rate. Raises InputError without one."""
+        """Return the cell of a trial with its load as found by the run. Raises InputError where it is unknown."""
         cell, notes = self.found_loads.cell_of(planned_trial, self.plan)
         for note in notes:
             self.recorder.show_note(note)
         return cell
 
-    def tune_for(self, cell: PlannedCell) -> None:
-        """Apply the kernel settings of a cell, where they differ from the trial before. Raises BenchkitError."""
-        self._cell_tuning.switch_to(cell)
-
     def record_block_facts(self, planned_trial: PlannedTrial) -> None:
-        """Record the facts under which a block runs, before its first trial. Raises HostError."""
+        """Record the facts of the hosts before the first trial of a block. Raises HostError."""
         block = planned_trial.block, planned_trial.round
         if block not in self._blocks_with_facts:
             hosts = list(self.hosts)
@@ -215,12 +204,12 @@ class Testbed:
             self._blocks_with_facts.add(block)
 
     def _read_facts(self, host: Host) -> RecordedFacts:
-        """Return the facts that figures depend on and that may have changed since the last block. Raises HostError."""
+        """Return the facts that affect results and may change between blocks. Raises HostError."""
         keys = {
             setting.key for planned in self.plan.tuning if planned.host == host.name for setting in planned.settings
         }
         facts = host.variable_facts(keys, used_programs(self.plan, host))
-        of_cells = self._cell_settings(host)  # they depend on the trial before, and are verified at each switch
+        of_cells = self._cell_settings(host)  # those of the previous trial, which each switch verifies
         sysctls = {key: value for key, value in facts.sysctls.items() if key not in of_cells}
         return facts.model_copy(update={"sysctls": sysctls})
 
@@ -237,7 +226,7 @@ class Testbed:
         }
 
     def _record_tuning(self, host: Host, stage: str, outcomes: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        """Record the kernel settings that tuning may have changed; with `outcomes` also how each was applied."""
+        """Record the kernel settings that tuning may have changed, and the outcomes if they are given."""
         planned = [each for each in self.plan.whole_tuning if each.host == host.name]
         sysctls = host.call(Sysctls.read, sorted({*SYSCTLS, *(s.key for each in planned for s in each.settings)}))
         values = {key: setting.value for key, setting in sysctls.items()}
@@ -270,7 +259,7 @@ class Testbed:
                 "the host has changed since the run started", where=name, why="; ".join(each.text for each in changes)
             )
         self._report_leftovers(name)
-        self._cell_tuning.forget(name)
+        self.cell_tuning.forget(name)
         for planned in self.plan.tuning:
             if planned.host == name:
                 self._tune(planned)
@@ -278,13 +267,13 @@ class Testbed:
         self._deploy(name)
 
     def _record_final_facts(self) -> None:
-        self.hosts.unreachable()  # asks all at once, so that nothing waits for a dead link from here on
+        self.hosts.unreachable()  # asks all hosts at once, so that no later request waits for a dead link
         for host in self.hosts:
             with suppress(LostError):  # `_confirm_restored` gets the same error
                 self._record_facts(host, "end", self._read_facts(host))
 
     def _confirm_restored(self) -> None:
-        """Read the settings of each host once more; a host that is lost by now is left to its watchdog."""
+        """Read the settings of each host once more; the watchdog of a lost host restores it."""
         self.hosts.unreachable()  # as in `_record_final_facts`
         for host in tuple(self.hosts):
             try:
@@ -325,7 +314,7 @@ class Testbed:
 
 
 def install_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> dict[str, FileChanges]:
-    """Build the programs that generators need and install them on their hosts, or on `only` one; return what was sent.
+    """Build and install the programs of generators on all hosts, or on `only` one; return the changed files by host.
 
     Raises HostError, or BenchkitError where a program does not build.
     """
@@ -346,7 +335,7 @@ Settings = tuple[TuningPlan, ...]
 
 
 class CellTuning:
-    """The kernel settings of cells, which override the run's; one cell's are applied at a time."""
+    """Kernel settings of cells, which override those of the run; one cell's settings are applied at a time."""
 
     def __init__(self, plan: RunPlan, hosts: Hosts, journal: Journal) -> None:
         self._plan = plan
@@ -354,10 +343,10 @@ class CellTuning:
         self._journal = journal
         self._applied: dict[str, Settings | None] = {}
         self.not_applied: dict[str, str] = {}
-        """Cells with settings that a host refused, contrary to the plan, each with the reason."""
+        """Cells with a setting that a host refused, contrary to the plan, each with the reason."""
 
     def switch_to(self, cell: PlannedCell) -> None:
-        """Restore the previous cell's settings and apply this one's, where they differ, all verified.
+        """Restore the settings of the previous cell and apply those of this one, verified, unless they are equal.
 
         Raises HostError where a setting cannot be restored or applied, BenchkitError where the scenario requires it.
         """
@@ -371,7 +360,7 @@ class CellTuning:
                 self._switch(name, wanted.get(name, ()), cell)
 
     def forget(self, host: str) -> None:
-        """Forget what was applied on a host that has lost its connection: its watchdog has restored it."""
+        """Forget the settings of a lost host, which its watchdog has restored."""
         self._applied.pop(host, None)
 
     def _switch(self, name: str, wanted: Settings, cell: PlannedCell) -> None:
@@ -380,23 +369,21 @@ class CellTuning:
         with log_step(logger, f"switch to the kernel settings of {cell.cell_id}", name):
             restored = host.changes.restore(own=True, scope="cell")
             results = () if any(each.failures for each in restored) else [apply(host, each, "cell") for each in wanted]
-        failures = [f"{name}: {each.text}: {failure}" for each in restored for failure in each.failures]
-        failures += [sentence for result in results for sentence in result.sentences]
+        not_applied = [f"{name}: {each.text}: {failure}" for each in restored for failure in each.failures]
+        not_applied += [sentence for result in results for sentence in result.sentences]
         self._journal.record(
             "tuning-switched",
             cell_id=cell.cell_id,
             host=name,
             restored=[each.text for each in restored],
             outcomes={key: written.outcome for result in results for key, written in result.written.items()},
-            not_applied=failures,
+            not_applied=not_applied,
             took_s=time.monotonic() - started_s,
         )
-        if failures:
-            raise self._error(cell, "; ".join(failures))
+        if not_applied:
+            reason = "; ".join(not_applied)
+            if self._plan.experiment.requires_tuning(cell.spec.levels):
+                raise BenchkitError(reason, hint="the scenario requires this tuning")
+            self.not_applied[cell.cell_id] = reason
+            raise HostError(reason, where=cell.cell_id, hint="the other trials of this cell are skipped")
         self._applied[name] = wanted
-
-    def _error(self, cell: PlannedCell, failures: str) -> BenchkitError:
-        if self._plan.experiment.requires_tuning(cell.spec.levels):
-            return BenchkitError(failures, hint="the scenario requires this tuning")
-        self.not_applied[cell.cell_id] = failures
-        return HostError(failures, where=cell.cell_id, hint="its other trials are skipped")

@@ -1,7 +1,7 @@
-"""The trials of a run that are still to run, in an order that depends on the outcome of earlier ones. Pure.
+"""The remaining trials of a run, in an order that depends on the outcome of earlier ones. Pure.
 
-The plan draws the order before anything runs. This is the only place that changes it afterwards: a rule may end the run
-early, a block is repeated after a pause, and a resumed run skips finished trials.
+The plan draws the order before the first trial. Only this queue changes it: a rule may end the run early, a block is
+repeated after a pause, and a resumed run skips finished trials.
 """
 
 from __future__ import annotations
@@ -24,16 +24,12 @@ def hash_order(planned_trials: Iterable[PlannedTrial]) -> str:
 
 
 class TrialQueue:
-    """The trials still to run, and the results that decide which come next."""
+    """The remaining trials, and the results that decide on the next ones."""
 
     def __init__(
-        self,
-        planned_trials: Sequence[PlannedTrial],
-        rule: StopRule | None = None,
-        *,
-        together: bool = False,
+        self, planned_trials: Sequence[PlannedTrial], rule: StopRule | None = None, *, together: bool = False
     ) -> None:
-        """Take the planned order, and the rule by which the measured blocks may end early.
+        """Take the planned order, and the rule that may end the measured blocks early.
 
         With `together` all measured trials of a block run at the same time, as in a sliced design.
         """
@@ -52,16 +48,16 @@ class TrialQueue:
 
     @property
     def finished(self) -> frozenset[PlannedTrial]:
-        """Finished trials, without blocks that are repeated."""
+        """Finished trials, without those of repeated blocks."""
         return frozenset(self._finished)
 
     @property
     def is_empty(self) -> bool:
-        """True if no trial is left to run."""
+        """True if no trial remains."""
         return self._next() is None
 
     def batches(self) -> Iterator[tuple[PlannedTrial, ...]]:
-        """Yield the trials that run next, together; ask for more when all of them have finished.
+        """Yield the trials that run together next; all of them must have finished before the next batch is taken.
 
         A profile pass runs even if the measured blocks before it ended early.
         """
@@ -80,10 +76,9 @@ class TrialQueue:
     def finish(
         self, trial: PlannedTrial, row: TrialRow | None, duration_s: float, exclusions: Iterable[Exclusion] = ()
     ) -> StopDecision | None:
-        """Add a finished trial with its row of `trials` (None where it failed) and its duration.
+        """Add a finished trial with its row (None if it failed), its duration, and the exclusions of all trials so far.
 
-        `exclusions` covers all trials so far. Returns the decision of the rule after the last trial of a block,
-        else None.
+        Returns the decision of the rule after the last trial of a block, else None.
         """
         self._finished.add(trial)
         self._unfinished[trial.block] -= 1
@@ -119,9 +114,9 @@ class TrialQueue:
         return tuple(trial for trial in self._planned if trial.block == block)
 
     def interrupt(self, trial: PlannedTrial) -> tuple[PlannedTrial, ...] | None:
-        """Queue the block of an interrupted trial once more, as its next round; return its trials that had finished.
+        """Queue the whole block of an interrupted trial again, as a new round; return the trials that had finished.
 
-        Returns None where the block is not contiguous: then only the trial returns to the queue.
+        Queues only the trial, and returns None, if the block is not contiguous.
         """
         block = trial.block
         if block not in self._contiguous:
@@ -139,16 +134,16 @@ class TrialQueue:
 
 
 def _contiguous_blocks(planned: Sequence[PlannedTrial]) -> frozenset[int]:
-    places: dict[int, list[int]] = {}
+    indexes: dict[int, list[int]] = {}
     for index, trial in enumerate(planned):
-        places.setdefault(trial.block, []).append(index)
-    return frozenset(block for block, found in places.items() if found[-1] - found[0] + 1 == len(found))
+        indexes.setdefault(trial.block, []).append(index)
+    return frozenset(block for block, own in indexes.items() if own[-1] - own[0] + 1 == len(own))
 
 
 def interrupted_blocks(planned: Sequence[PlannedTrial], finished: Collection[PlannedTrial]) -> frozenset[int]:
     """Return the contiguous blocks with both finished and pending trials.
 
-    The blocks of a sequential design are not contiguous, so that no pause interrupts them.
+    Blocks of a sequential design are not contiguous: no pause interrupts them.
     """
     pending = {trial.block for trial in planned if trial not in finished}
     return _contiguous_blocks(planned) & pending & {trial.block for trial in finished}

@@ -1,4 +1,4 @@
-"""The load of a block: warm-up, slices or the one window, slow and broken clients, and what load tools print."""
+"""The load of a block: warm-up, slices or a window in one piece, and the output of the load tools."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ from benchkit.scenario.trial_order import Turn, plan_turns, slice_count
 from benchkit.store.trial_tables import pack_slices
 
 PROBED_AT = 0.4
-"""Share of a window, or of the middle slice, at which its server is probed: not at an instant at which connections are
-counted."""
+"""Point of a window, or of the middle slice, at which its server is probed; connections are counted at other points."""
 
 
 def make_shared_folder(block: Block) -> None:
-    """Make the folder of a sliced block on all hosts; it is removed there even if the controller is lost."""
+    """Make the folder of a sliced block on all hosts, which remove it even if the controller is lost."""
 
     def make(host: Host) -> None:
         block.folder_hosts.append(host)
@@ -62,11 +61,11 @@ def remove_shared_folder(block: Block) -> None:
 
 
 @contextmanager
-def scheduled_calls(most: int) -> Iterator[Callable[[float, Callable[[], None]], None]]:
+def scheduled_calls(max_calls: int) -> Iterator[Callable[[float, Callable[[], None]], None]]:
     """Yield a function that schedules a call at an instant of `time.monotonic()`, in a thread of its own.
 
-    When the context ends, calls that are not yet due are dropped; the others are waited for. Their first error is
-    raised, unless the body of the context raised one.
+    The end of the context drops calls that are not yet due and waits for the others. Their first error is raised,
+    unless the body of the context raised one.
     """
     ended = Event()
     calls: list[Future[None]] = []
@@ -75,7 +74,7 @@ def scheduled_calls(most: int) -> Iterator[Callable[[float, Callable[[], None]],
         if not ended.wait(max(0.0, at_s - time.monotonic())):
             call()
 
-    with ThreadPoolExecutor(most) as pool:
+    with ThreadPoolExecutor(max_calls) as pool:
         try:
             yield lambda at_s, call: calls.append(pool.submit(call_at, at_s, call))
         finally:
@@ -99,9 +98,10 @@ def warm_up(trial: Trial) -> None:
 
 
 def measure(block: Block) -> None:
-    """Run the slices of all trials by one timetable, with hosts and servers observed around and within it.
+    """Run the slices of all trials by one timetable, and sample the hosts before, during and after it.
 
-    A window in one piece is one slice. Each server is probed once, in a slice of its own, so that the others stay idle.
+    A window in one piece is one slice. Each server is probed once, in one of its own slices, so that the others stay
+    idle.
     """
     programs = take_snapshot(block.hosts) if block.telemetry_options else None
     slices = _plan_slices(block)
@@ -117,7 +117,7 @@ def measure(block: Block) -> None:
     with scheduled_calls(2 * len(block.trials)) as schedule_call:
         for trial in block.trials:
             if trial.profile is not None:
-                # A load of a single process starts when its host hears of it: profiles are of the load only.
+                # A single load process starts only when its host receives the command; no profile may start earlier.
                 schedule_call(block.began_s + START_LEAD_S, partial(start_captures, trial, block.began_s))
             own = block.turns_of(trial)
             began_s, ended_s = own[len(own) // 2].window_s
@@ -125,7 +125,7 @@ def measure(block: Block) -> None:
                 probed_s = began_s + PROBED_AT * (ended_s - began_s)
                 schedule_call(block.began_s + probed_s, partial(probe_during, trial))
         runs = run_slices(block.hosts, slices, block.folder, block.began_s)
-        after = snapshot_hosts(block)  # at once: servers still work on requests that the load tool has given up
+        after = snapshot_hosts(block)  # at once, because servers still work on abandoned requests
     used_after = cpu_s_of_services(block, after)
     others = () if programs is None else busiest_programs(programs, take_snapshot(block.hosts))
     for trial in block.trials:
@@ -143,7 +143,7 @@ def measure(block: Block) -> None:
 
 
 def _plan_slices(block: Block) -> list[PlannedSlice]:
-    """Make the timetable of a block, and return its slices: a single one, of the only trial, for a window in one piece.
+    """Make the timetable of a block and return its slices; a window in one piece is a single slice.
 
     A window that ends after a number of requests has no end in the timetable.
     """
@@ -179,20 +179,20 @@ def _plan_slices(block: Block) -> list[PlannedSlice]:
 def cpu_s_of_services(block: Block, snapshot: HostsSnapshot) -> Mapping[str, float]:
     """Return the CPU time of services so far, by their names in the telemetry.
 
-    Without telemetry it is read for a window in one piece, to the hundredth of a second.
+    Without telemetry, hosts are asked for it, to a hundredth of a second; in slices it is then unknown.
     """
     if block.watched_hosts or block.slice_s is not None:
         return snapshot.cpu_s
     cpu_s: dict[str, float] = {}
     for trial in block.trials:
         for host, services in trial.services_by_host():
-            times = host.call(ProcessTable.cpu_times, [each.id for each in (each.process for each in services)])
+            times = host.call(ProcessTable.cpu_times, [each.process.id for each in services])
             cpu_s |= {each.service.name: times[each.process.id].total_s for each in services}
     return cpu_s
 
 
 def collect_load(block: Block) -> None:
-    """Fetch the output of the load tools; give each trial its files, its slices and the records of its generators."""
+    """Fetch the output of the load tools; add its files, slices and generator records to each trial."""
     runs = [run for trial in block.trials for of_slice in trial.runs for run in of_slice]
     fetched = dict(zip(map(id, runs), fetch_outputs(block.hosts, runs), strict=True))
     first_s = block.turns[0].window_s[0]
@@ -218,7 +218,8 @@ def collect_load(block: Block) -> None:
         trial.has_hung = any(has_hung(run, fetched[id(run)]) for of_slice in trial.runs for run in of_slice)
         starts_s = [[run.started_s for run in of_slice] for of_slice in trial.runs]
         trial.start_spread_s = max(max(each) - min(each) for each in starts_s)
-        trial.clock_uncertainty_s = _start_uncertainty_s(trial.load_hosts)
+        if len(trial.load_hosts) > 1:
+            trial.clock_uncertainty_s = 2 * max(host.clock.uncertainty_s for host in trial.load_hosts)
         for place, generator in enumerate(trial.cell.generators):
             own = [of_slice[place] for of_slice in trial.runs]
             started_s = 0.0 if block.slice_s is not None else own[0].started_s - min(starts_s[0])
@@ -229,7 +230,7 @@ def collect_load(block: Block) -> None:
 def require_load(trial: Trial) -> None:
     """Check that the output of the load tool can be used.
 
-    Raises HostError naming the first reason why not: LoadToolHangError where a tool did not end by itself.
+    Raises HostError with the first failure, or LoadToolHangError where a tool did not end by itself.
     """
     if trial.load_failures:
         more = f"; {len(trial.load_failures)} in all" if len(trial.load_failures) > 1 else ""
@@ -248,7 +249,7 @@ def _add_generator(
     slice_s: float | None,
     started_s: float,
 ) -> None:
-    """Add the files and the record of a generator; with slices, its CPU time is estimated until telemetry is read."""
+    """Add the files and the record of a generator; in slices its CPU time is an estimate that telemetry replaces."""
     files: dict[Literal[OutputKind, "slices"], str] = {}
     if slice_s is None:
         for kind, content in outputs[0].items():
@@ -277,8 +278,3 @@ def _add_generator(
         threads=get_tool(generator.tool).threads(generator.load),
     )
     trial.generators = (*trial.generators, record)
-
-
-def _start_uncertainty_s(hosts: Sequence[Host]) -> float:
-    """Return the largest error of the time between starts on two of these hosts, in seconds; 0 for one host."""
-    return 2 * max(host.clock.uncertainty_s for host in hosts) if len(hosts) > 1 else 0.0

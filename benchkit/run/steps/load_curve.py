@@ -1,4 +1,4 @@
-"""The load of a trial that measures a load curve: 1, 2, 4, … connections, one after the other, on the same servers."""
+"""The load of a trial that measures a load curve: 1, 2, 4, … connections in turn, on the same servers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ from benchkit.run.steps.services import blame_ended_service
 from benchkit.run.steps.state import Block, Trial
 from benchkit.run.steps.telemetry import snapshot_hosts
 from benchkit.scenario.trial_order import Turn
-from benchkit.services.placement import CpuQuota
 
 POINT_S, LONGEST_POINT_S = 0.5, 2.0
 """Bounds of the window of a point."""
-ANSWERS = 20
-"""Answers that each connection gets in a window, unless that would exceed `LONGEST_POINT_S`. The request that the end
+RESPONSES = 20
+"""Responses that each connection gets in a window, unless that would exceed `LONGEST_POINT_S`. The request that the end
 of the window interrupts is then at most a twentieth of them."""
 BITS = 8
 
@@ -68,7 +67,7 @@ def measure_curve(block: Block) -> None:
         points.append(point)
         if is_complete(points):
             break
-        window_s = min(LONGEST_POINT_S, max(POINT_S, ANSWERS * (point.latency_p50_s or 0.0)))
+        window_s = min(LONGEST_POINT_S, max(POINT_S, RESPONSES * (point.latency_p50_s or 0.0)))
     if not any(point.rps for point in points):
         with blame_ended_service(trial):
             raise LoadToolError(
@@ -93,7 +92,7 @@ def _levels(trial: Trial) -> Iterator[int]:
 
 
 def _cell_at(cell: PlannedCell, connections: int, window_s: float) -> PlannedCell:
-    """Return a cell with this number of connections at full speed, in a window that its tool can measure."""
+    """Return a cell with this many connections and no target rate, in a window that its tool can measure."""
     limits = get_tool(cell.load.tool).limits
     step_s, window_s = limits.duration_step_s or POINT_S, max(window_s, limits.least_s)
     window = {"duration_s": round(math.ceil(window_s / step_s) * step_s, 3), "request_count": None, "warmup_s": 0.0}
@@ -113,7 +112,7 @@ def _run(block: Block, cell: PlannedCell) -> list[GeneratorRun]:
 
 
 def _result(block: Block, cell: PlannedCell, runs: Sequence[GeneratorRun]) -> LoadResult:
-    """Return what the load tool measured. Raises HostError where it failed, ParseError for an unreadable output."""
+    """Return the result of the load tool. Raises HostError where it failed, ParseError for an unreadable output."""
     fetched = fetch_outputs(block.hosts, runs)
     for run, output in zip(runs, fetched, strict=True):
         if (failure := failure_of(run, output)) is not None:
@@ -133,12 +132,13 @@ def _result(block: Block, cell: PlannedCell, runs: Sequence[GeneratorRun]) -> Lo
 def _point(
     trial: Trial, cell: PlannedCell, result: LoadResult, runs: Sequence[GeneratorRun], used: Mapping[str, float]
 ) -> LoadCurveRow:
-    """Return a point; `used` is the CPU time of each service from before the load until after it."""
+    """Return a point of the curve; `used` is the CPU time of each service from before the load until after it."""
     window_s, requests = result.duration_s or cell.load.duration_s or POINT_S, result.requests or 0
     errors = sum(count or 0 for count in result.errors.model_dump().values())
     refused = (result.non_2xx or 0) / requests if requests else 0.0
     services = [each.service for each in trial.running_services if each.service.name in used]
     is_watched = bool(services) and not trial.cell.spec.external and len(services) == len(trial.running_services)
+    quotas = [each.process.quota.cpus if each.process.quota else None for each in services]
     links = [host.spec.link_bps for host in trial.used_hosts if host.spec.link_bps is not None]
     return LoadCurveRow(
         trial_id=trial.trial_id,
@@ -151,18 +151,14 @@ def _point(
         latency_p99_s=result.latency.percentiles.get("99"),
         server_cores=sum(used.values()) / window_s if is_watched else None,
         server_cpu=max(
-            used[each.name] / window_s / _cpus(each.process.cpus, each.parallelism, each.process.quota)
-            for each in services
+            used[service.name] / window_s / capacity(len(service.process.cpus), service.parallelism, quota)
+            for service, quota in zip(services, quotas, strict=True)
         )
         if is_watched
         else None,
         generator_cpu=max((_generator_cpu(run) for run in runs), default=None),
         link=BITS * (result.bytes_per_s or 0.0) / min(links) if links else None,
     )
-
-
-def _cpus(cpus: Sequence[int], parallelism: int | None, quota: CpuQuota | None) -> float:
-    return capacity(len(cpus), parallelism, None if quota is None else quota.cpus)
 
 
 def _generator_cpu(run: GeneratorRun) -> float:

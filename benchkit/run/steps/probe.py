@@ -1,7 +1,7 @@
 """Probes: each request of the load sent twice before it, once in its middle and once after it.
 
-The first responses are compared with those expected, and a trial whose server answers otherwise fails. The later ones
-are stored and judged: they show whether bodies vary by themselves, and whether the server answers under load as before.
+A trial fails if its first responses are not the expected ones. Later responses are stored and judged: they show whether
+bodies vary by themselves, and whether the server answers under load as before.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchkit.services.placement import Endpoint
 
 HTTP_TIMEOUT_S = 10.0
 LATER_TIMEOUT_S = 2.0
-"""Time for a response during the load or after it: a server with a queue may take longer, and its response is then
+"""Timeout of a response during the load or after it. A server with a queue may take longer; its response is then
 unknown."""
 FIRST_ERROR_STATUS = 400
 """Lowest status that fails the trial where none is expected (RFC 9110, 15.5)."""
@@ -33,21 +33,21 @@ SHOWN_CHARACTERS = 200
 def probe_responses(trial: Trial) -> None:
     """Send each request twice from the first load host, and keep the responses.
 
-    Raises ServiceError, naming the request and what differs, for a response that is not the expected one. Raises
-    LoadToolError for a connection that is closed after it, where the load tool needs it open.
+    Raises ServiceError, naming request and differences, for an unexpected response. Raises LoadToolError if the server
+    closes a connection that the load tool needs open.
     """
     trial.probes = _expected_responses(trial)
     trial.probe_rounds += (ProbeRound(moment="before", responses=_expected_responses(trial)),)
 
 
 def probe_after(trial: Trial) -> None:
-    """Send each request once more after the load; a response that differs is recorded, and judged later."""
-    _probe_again(trial, "after")
+    """Send each request once more after the load; different responses are recorded, and judged later."""
+    _add_round(trial, "after")
 
 
 def probe_during(trial: Trial) -> None:
-    """Send each request once during the load, where a few more requests do not matter."""
-    _probe_again(trial, "during")
+    """Send each request once during the load."""
+    _add_round(trial, "during")
 
 
 def _expected_responses(trial: Trial) -> tuple[ProbeRecord, ...]:
@@ -62,7 +62,7 @@ def _expected_responses(trial: Trial) -> tuple[ProbeRecord, ...]:
             error.what,
             where=error.where,
             why=error.why,
-            hint="start the server, or correct its URL: localhost in it is each load host",
+            hint="start the server, or correct its URL: `localhost` means the load host",
         ) from error
     for request, response in zip(trial.cell.load.request_mix, responses, strict=True):
         _require_expected(trial, request, response)
@@ -73,21 +73,21 @@ def _require_expected(trial: Trial, request: Request, response: HttpAnswer) -> N
     load, where = trial.cell.load, trial.load_hosts[0].name
     if faults := response_faults(request, response):
         raise ServiceError(
-            f"{_endpoint(trial).authority} answers {request} otherwise than expected: {'; '.join(faults)}",
+            f"unexpected response of {_endpoint(trial).authority} to {request}: {'; '.join(faults)}",
             where=where,
-            why="; ".join(filter(None, (_shown_body(response), *_logs(trial)))) or None,
+            why="; ".join(_details(trial, response)) or None,
             hint=_hint(trial, response),
         )
     if response.closes and load.keepalive and "keepalive" not in get_tool(load.tool).options:
         raise LoadToolError(
-            f"{_endpoint(trial).authority} closes the connection after its answer to {request}",
+            f"{_endpoint(trial).authority} closes the connection after its response to {request}",
             where=where,
-            why=f"{load.tool} keeps its connections, and does not end while one is being opened again",
+            why=f"{load.tool} needs open connections, and does not end while it opens one again",
             hint="use a tool that opens new ones: `tool: hey` in the load, or --tool hey",
         )
 
 
-def _probe_again(trial: Trial, moment: Literal["during", "after"]) -> None:
+def _add_round(trial: Trial, moment: Literal["during", "after"]) -> None:
     mix = trial.cell.load.request_mix
     try:
         responses = _send(trial, LATER_TIMEOUT_S)
@@ -142,16 +142,16 @@ def _record(response: HttpAnswer) -> ProbeRecord:
 
 
 def response_faults(request: Request, response: HttpAnswer) -> list[str]:
-    """Return what differs between a response and the expected one; empty where nothing does."""
+    """Return the differences between a response and the expected one."""
     expect, faults = request.expect, []
     if expect.status is None and response.status >= FIRST_ERROR_STATUS:
-        faults.append(f"status {response.status}, expected one below {FIRST_ERROR_STATUS}")
+        faults.append(f"status {response.status}, expected a status below {FIRST_ERROR_STATUS}")
     if expect.status is not None and response.status != expect.status:
         faults.append(f"status {response.status}, expected {expect.status}")
     if not response.has_text:
         faults.append(f"{expect.contains!r} is not in its body")
     if expect.sha256 is not None and not response.complete:
-        faults.append("the body did not arrive whole, so that its SHA-256 is unknown")
+        faults.append("the body is incomplete, so that its SHA-256 is unknown")
     elif expect.sha256 is not None and response.body_sha256 != expect.sha256:
         faults.append(f"SHA-256 {response.body_sha256}, expected {expect.sha256}")
     return faults
@@ -160,8 +160,8 @@ def response_faults(request: Request, response: HttpAnswer) -> list[str]:
 def probe_headers(load: Load, request: Request, host_header: str) -> list[tuple[str, str]]:
     """Return the headers that a request is sent with: Host, the length of its body, and its own.
 
-    It has exactly one Host, the target's where it states none (RFC 9112, 3.2). The probe asks to keep or close the
-    connection as the load does, because the answer to that changes the header's length.
+    Host is the target's unless the request states one (RFC 9112, 3.2). The probe keeps or closes the connection as the
+    load does, because the length of the response header depends on it.
     """
     host = [] if has_header(request.headers, "host") else [("Host", host_header)]
     close = [] if load.keepalive or has_header(request.headers, "connection") else [("Connection", "close")]
@@ -169,7 +169,10 @@ def probe_headers(load: Load, request: Request, host_header: str) -> list[tuple[
     return [*host, *close, *length, *revealed(request.headers).items()]
 
 
-def _logs(trial: Trial) -> Iterator[str]:
+def _details(trial: Trial, response: HttpAnswer) -> Iterator[str]:
+    """Yield the start of a response's body, and the last lines of the services' logs."""
+    if text := clean(response.body_start.decode(errors="replace")):
+        yield f"the body begins with {text!r}"
     for running in trial.running_services:
         if lines := deploy.last_log_lines(trial.hosts[running.service.host], running.log):
             yield f"{running.service.name}: {lines}"
@@ -179,13 +182,8 @@ def _hint(trial: Trial, response: HttpAnswer) -> str:
     by_root = [each for each in trial.running_services if trial.hosts[each.service.host].facts.user == "root"]
     if response.status == FORBIDDEN and by_root:
         return (
-            "may its workers read the files? Started by root, workers such as nginx's change to another user, who may "
-            "not enter benchkit's folder. Write `user root;` into nginx's configuration, or let it serve a folder that "
-            "everybody may read"
+            "check that its workers may read the files: those of a server started by root, such as nginx, run as another user, "
+            "who may not enter benchkit's folder. Write `user root;` into nginx's configuration, or serve a folder that "
+            "all users may read"
         )
     return "correct the request, the server, or what the scenario expects"
-
-
-def _shown_body(response: HttpAnswer) -> str | None:
-    text = clean(response.body_start.decode(errors="replace"))
-    return f"the body begins with {text!r}" if text else None

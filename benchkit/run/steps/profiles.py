@@ -27,22 +27,21 @@ from benchkit.services.service import PPROF_PATH, Service, perf_map_folder, prof
 logger = logging.getLogger(__name__)
 
 TAIL_S: dict[Profiler, float] = {"pprof": 0.3, "perf": 0.1}
-"""Time from the end of a capture to the end of the window: Go needs up to 0.2 s to collect its last samples."""
+"""Time from the end of a capture to the end of the window; Go needs up to 0.2 s to collect its last samples."""
 
 GO_NOTE, GO_NOTE_BYTES = b"\x04\0\0\0Go\0\0", 32 << 10
-"""Type and name of the note with a Go program's build id, and the part of the file that it is in (cmd/link of Go)."""
+"""Start of the ELF note with a Go program's build id, and the bytes from the start of the file in which it is found."""
 _SUFFIX: dict[Profiler, str] = {"pprof": "pb.gz", "perf": "perf.txt.gz"}
-"""Suffixes of profile files; both kinds are gzipped."""
 
 
 def expect_perf_maps(trial: Trial) -> None:
-    """Make the folders of services that write maps for perf; the maps are removed with them however the trial ends."""
+    """Make the folders in which services write maps for perf; hosts remove them however the trial ends."""
     for service in _perf_map_services(trial):
         trial.hosts[service.host].call(Undo.expect_perf_maps, perf_map_folder(service))
 
 
 def check_perf_maps(trial: Trial) -> None:
-    """Check that the processes of services have the maps that perf needs; a profile without them keeps the reason."""
+    """Check that the services have written the maps that perf needs; a profile without maps keeps the reason."""
     for running in trial.running_services if trial.profile is not None else ():
         service = running.service
         if service.perf_map_launcher is not None:
@@ -56,7 +55,7 @@ def check_perf_maps(trial: Trial) -> None:
 
 
 def start_captures(trial: Trial, started_s: float) -> None:
-    """Start to profile the services; the window has started at `started_s` of `time.monotonic()`.
+    """Start the profilers of the services; the window started at `started_s` of `time.monotonic()`.
 
     A capture that cannot start keeps the reason, and the trial continues.
     """
@@ -94,7 +93,7 @@ def collect_profiles(trial: Trial) -> None:
 
 
 def stop_captures(trial: Trial) -> None:
-    """Stop the profilers, and remove what the services wrote for them; after the services have ended."""
+    """Stop the profilers, and remove the maps that the services, which have ended, wrote for perf."""
     for capture in trial.captures:
         if not isinstance(capture.profile, HostError):
             capture.profile.stop()
@@ -111,7 +110,7 @@ def _perf_map_services(trial: Trial) -> list[Service]:
 
 
 def _is_go_program(host: Host, running: RunningService) -> bool:
-    """Return True for a program that Go built: it has frame pointers, and perf cannot read its unwind tables."""
+    """Return True for a program built by Go, which has frame pointers and no unwind tables for perf."""
     for pid in host.processes.members(running.process):
         program = PurePosixPath("/", "proc", str(pid), "exe")  # of the host, not of the controller
         start = host.processes.run(["head", "-c", str(GO_NOTE_BYTES), str(program)])
@@ -132,7 +131,7 @@ def _start_capture(trial: Trial, options: ProfilePass, running: RunningService, 
             socket = socket_of(service.admin.endpoint)
             pprof = start_pprof(host, socket, PPROF_PATH, after_s=options.settle_s, seconds=seconds)
             return ProfileCapture(running, profiler, pprof)
-        # Code compiled at run time has frame pointers alone, programs of distributions have unwind tables alone.
+        # Code compiled at run time has only frame pointers; programs of distributions have only unwind tables.
         has_frame_pointers = service.perf_map_launcher is not None or _is_go_program(host, running)
         perf = start_perf(
             host,
@@ -151,7 +150,7 @@ def _start_capture(trial: Trial, options: ProfilePass, running: RunningService, 
 
 
 def start_traces(trial: Trial) -> None:
-    """Start to trace the services, and wait until the probes are attached, so that the whole load is traced.
+    """Start to trace the services, and wait until the tracers are attached, so that the whole load is traced.
 
     A tracer that cannot start keeps the reason, and the trial continues.
     """
@@ -161,13 +160,13 @@ def start_traces(trial: Trial) -> None:
     for host, services in trial.services_by_host():
         wanted = [each for each in services if trial.trace.includes(each.service.name)]
         if wanted:
-            trial.traces_in_progress.append(_start(trial, host, wanted, load_s))
+            trial.traces_in_progress.append(_trace_services(trial, host, wanted, load_s))
     if any(not isinstance(each.capture, HostError) for each in trial.traces_in_progress):
         time.sleep(max(0.0, load_s - time.monotonic()))
 
 
 def collect_traces(trial: Trial) -> None:
-    """Wait for the tracers and fetch their sums, which cover the whole load and all of its requests."""
+    """Wait for the tracers and fetch their totals, which cover the whole load."""
     window_s = min((run.started_s for of_slice in trial.runs for run in of_slice), default=0.0)
     ended_s = max((run.measured_until_s for of_slice in trial.runs for run in of_slice), default=0.0)
     records = []
@@ -198,7 +197,7 @@ def stop_traces(trial: Trial) -> None:
             each.capture.stop()
 
 
-def _start(trial: Trial, host: Host, services: list[RunningService], load_s: float) -> TraceInProgress:
+def _trace_services(trial: Trial, host: Host, services: list[RunningService], load_s: float) -> TraceInProgress:
     names = tuple(each.service.name for each in services)
     record = TraceRecord(services=names, host=host.name, machine=host.facts.machine)
     folder = trial.folder / f"trace.{names[0]}"

@@ -30,27 +30,27 @@ logger = logging.getLogger(__name__)
 
 KIB = 1024
 PORT_IN_USE = re.compile("address (?:already )?in use|EADDRINUSE", re.IGNORECASE)
-"""Words of the error of bind(2) as C, Go, Java, Node, Perl, Python and Rust print it."""
+"""The error of bind(2) as C, Go, Java, Node, Perl, Python and Rust print it."""
 ROOM_BYTES = 1 << 20
-"""Free room of a host above which a failure has another cause: more than a program frees when it fails."""
+"""Size of a test file that shows that a host has free space: more than a program frees when it fails."""
 ROOM_TIMEOUT_S = 5.0
 EXIT_DELAY_S = 0.5
-"""Time in which the exit of a service is noticed: a load tool may notice it earlier, by a closed connection."""
+"""Longest wait for the exit of a service, which a load tool may notice earlier by a closed connection."""
 
 
 def require_free_ports(trial: Trial) -> None:
-    """Check that nothing listens on the services' ports; before the trial and after it."""
+    """Check that no process listens on the services' ports."""
     for host, services in deploy.group_by_host(trial.own_services).items():
         deploy.require_ports_free(trial.hosts[host], services)
 
 
 def make_folders(trial: Trial) -> None:
-    """Make the trial's folder on its hosts, as a temporary one that is removed there even if the controller is lost."""
+    """Make the trial's folder on its hosts, which remove it even if the controller is lost."""
     run_on_hosts(trial.used_hosts, lambda host: host.call(FileStore.mkdir_temporary, trial.folder))
 
 
 def require_room(trial: Trial) -> None:
-    """Check that the trial's hosts take another folder, process, and file of `ROOM_BYTES`. Raises HostStateError."""
+    """Check that the trial's hosts accept another folder, process, and file of `ROOM_BYTES`. Raises HostStateError."""
     for host in trial.used_hosts:
         folder = trial.folder / "room"
         try:
@@ -66,7 +66,7 @@ def require_room(trial: Trial) -> None:
 
 
 def start_services(trial: Trial) -> None:
-    """Start every service in a new process, each when those before it accept connections."""
+    """Start the services one after the other, each as soon as the previous one accepts connections."""
     if trial.owner is not None:
         trial.running_services = trial.owner.running_services
     for service in trial.own_services:
@@ -75,7 +75,7 @@ def start_services(trial: Trial) -> None:
             try:
                 trial.running_services.append(deploy.start(host, service, trial.folder))
             except ServiceError:
-                deploy.require_ports_free(host, [service])  # since the trial started, something may have taken its port
+                deploy.require_ports_free(host, [service])  # another process may have taken its port meanwhile
                 raise
 
 
@@ -103,7 +103,7 @@ def blame_ended_service(trial: Trial) -> Iterator[None]:
 def require_alive(trial: Trial, wait_s: float = 0.0) -> None:
     """Check that no service has ended during the trial, unless the cell plans its outage.
 
-    Waits `wait_s` seconds for one that is just ending. Raises ServiceError with the end of its log.
+    Waits `wait_s` seconds for the end of each. Raises ServiceError with the last lines of the service's log.
     """
     for host, services in trial.services_by_host():
         for each in services:
@@ -126,7 +126,7 @@ def measure_disk_usage(trial: Trial) -> None:
         for service in (each.service for each in services):
             for folder in service.scratch_folders:
                 usage = host.processes.run(["du", "-sk", str(folder)])
-                if not usage.stdout:  # du prints a total even if a file vanished while it ran
+                if not usage.stdout:  # du prints a total even if a file vanishes meanwhile
                     what = f"cannot measure the size of {folder}"
                     raise HostError(what, where=host.name, why=usage.printed_errors)
                 size = int(usage.stdout.split()[0]) * KIB
@@ -134,9 +134,9 @@ def measure_disk_usage(trial: Trial) -> None:
 
 
 def collect_logs(trial: Trial) -> None:
-    """Fetch the logs of all services, including one that ended at its start.
+    """Fetch the logs of all services, including one that failed to start.
 
-    The logs of the other hosts are fetched where a host fails. Raises the first HostError afterwards.
+    If a host fails, the logs of the others are still fetched. Raises the first HostError afterwards.
     """
 
     def fetch(host: Host, services: Sequence[Service]) -> None:
@@ -150,7 +150,7 @@ def collect_logs(trial: Trial) -> None:
 
 
 def stop_services(trial: Trial) -> None:
-    """Stop all services, also where a host fails. Raises the first HostError afterwards."""
+    """Stop all services, even if a host fails. Raises the first HostError afterwards."""
 
     def stop(host: Host, services: Sequence[RunningService]) -> None:
         with log_step(logger, f"stop {', '.join(running.service.name for running in services)}", host.name):
@@ -161,10 +161,7 @@ def stop_services(trial: Trial) -> None:
 
 
 def remove_folders(trial: Trial) -> None:
-    """Remove the trial's folder and the services' own files, also where one fails.
-
-    Raises the first HostError afterwards.
-    """
+    """Remove the trial's folder and the services' own files, even if one fails. Raises the first HostError."""
     by_host = deploy.group_by_host(trial.own_services)
 
     def remove(host: Host) -> None:

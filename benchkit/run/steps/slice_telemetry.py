@@ -21,7 +21,7 @@ Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 EDGE_NS = 5_000_000
-"""Delay after the end of a slice within which a sample still shows the state at its end: no other load runs yet."""
+"""Time after the end of a slice in which a sample still shows the state at its end, because no other load runs yet."""
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,24 @@ class BlockTelemetry:
     series: Mapping[SeriesKey, SampleSeries]
 
     def growth(self, key: SeriesKey, windows: Sequence[tuple[int, int]]) -> Reals | None:
-        """Return the increase of a counter in each window (start and end on the host's clock, in ns); None: unknown."""
+        """Return the increase of a counter in each window; None if it is unknown.
+
+        A window is start and end on the host's clock, in nanoseconds.
+        """
         series = self.series.get(key)
         if series is None:
             return None
-        t_ns, values = _arrays(series)
+        t_ns, values = _sorted_arrays(series)
         edges = np.asarray(windows, dtype=np.int64)
         grown: Reals = np.interp(edges[:, 1], t_ns, values) - np.interp(edges[:, 0], t_ns, values)
         return grown
 
     def first_in(self, key: SeriesKey, windows: Sequence[tuple[int, int]]) -> list[float | None]:
-        """Return the first value that was sampled in each window; None where there is none."""
+        """Return the first sample in each window; None without a sample."""
         series = self.series.get(key)
         if series is None:
             return [None] * len(windows)
-        t_ns, values = _arrays(series)
+        t_ns, values = _sorted_arrays(series)
         places = np.searchsorted(t_ns, [start for start, _ in windows])
         return [
             float(values[place]) if place < len(t_ns) and t_ns[place] <= end else None
@@ -53,8 +56,8 @@ class BlockTelemetry:
         ]
 
     def mean_in(self, keys: Iterable[SeriesKey], windows: Sequence[tuple[int, int]]) -> list[float | None]:
-        """Return the mean of all samples of these series in each window; None where there is none."""
-        arrays = [_arrays(series) for key in keys if (series := self.series.get(key)) is not None]
+        """Return the mean of all samples of these series in each window; None without a sample."""
+        arrays = [_sorted_arrays(series) for key in keys if (series := self.series.get(key)) is not None]
         means: list[float | None] = []
         for start, end in windows:
             values = [values[(t_ns >= start) & (t_ns <= end)] for t_ns, values in arrays]
@@ -105,11 +108,11 @@ def _group_lines(
 
 
 def _own_counter(series: SampleSeries, windows: Sequence[tuple[int, int]]) -> tuple[Integers, Reals]:
-    """Return the counter at the edges of the slices, growing within them only; nothing where it began later.
+    """Return a counter at the edges of the slices; it grows only within them. It is empty if the counter began later.
 
     Values between two samples are interpolated. Samples are taken at the edges, or a little after them.
     """
-    t_ns, values = _arrays(series)
+    t_ns, values = _sorted_arrays(series)
     edges = np.asarray(windows, dtype=np.int64)
     if t_ns[0] > edges[-1, 0]:
         return np.empty(0, np.int64), np.empty(0)
@@ -119,8 +122,8 @@ def _own_counter(series: SampleSeries, windows: Sequence[tuple[int, int]]) -> tu
 
 
 def _own_sparse(series: SampleSeries, windows: Sequence[tuple[int, int]]) -> tuple[Integers, Reals]:
-    """Return a counter of a service that is sampled at any time: between the slices of its cell it does not grow."""
-    t_ns, values = _arrays(series)
+    """Return a counter that is sampled at any time, not at edges; its service is idle between the slices."""
+    t_ns, values = _sorted_arrays(series)
     edges = np.asarray(windows, dtype=np.int64)
     times = np.concatenate(([0], np.cumsum(edges[:, 1] - edges[:, 0])))
     own = np.interp(t_ns, edges.ravel(), np.repeat(times, 2)[1:-1]).astype(np.int64)
@@ -129,7 +132,7 @@ def _own_sparse(series: SampleSeries, windows: Sequence[tuple[int, int]]) -> tup
 
 
 def _own_states(series: SampleSeries, windows: Sequence[tuple[int, int]]) -> tuple[Integers, Reals]:
-    t_ns, values = _arrays(series)
+    t_ns, values = _sorted_arrays(series)
     starts = np.asarray([start for start, _ in windows], dtype=np.int64)
     lengths = np.asarray([end - start for start, end in windows], dtype=np.int64)
     before = np.concatenate(([0], np.cumsum(lengths)[:-1]))
@@ -147,7 +150,7 @@ def _name_in_trial(service: str | None, cell: int) -> str | None:
     return name if int(number) == cell else neighbour_service(int(number), name)
 
 
-def _arrays(series: SampleSeries) -> tuple[Integers, Reals]:
+def _sorted_arrays(series: SampleSeries) -> tuple[Integers, Reals]:
     t_ns = np.asarray(series.t_ns, dtype=np.int64)
     order = np.argsort(t_ns, kind="stable")
     return t_ns[order], np.asarray(series.numbers, dtype=np.float64)[order]

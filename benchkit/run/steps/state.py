@@ -1,4 +1,4 @@
-"""State of a running block and of its trials, which their steps read and fill, and the record of a trial."""
+"""State of a running block and of its trials, which the steps read and change, and the record of a trial."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class ProfileCapture:
     running: RunningService
     profiler: Profiler
     profile: PprofCapture | PerfCapture | HostError
-    """The profile being captured, or why there is none."""
+    """The profile in progress, or the error that prevented it."""
 
 
 @dataclass(frozen=True)
 class TraceInProgress:
-    """Trace of the services of a host, with its record so far."""
+    """Trace of the services of one host."""
 
     record: TraceRecord
     capture: TraceCapture | HostError
-    """The trace being taken, or why there is none."""
+    """The trace in progress, or the error that prevented it."""
 
 
 @dataclass
@@ -67,10 +67,10 @@ class Trial:
     folder: PurePosixPath
     """Folder of the trial below every host's work directory."""
     owner: Trial | None = None
-    """Trial that started the servers under this one's load: that of the same cell at full speed. None: this one did."""
+    """Trial of the same cell at full speed that started the servers; None if this trial starts its own."""
     attempt: int = 1
     capacity: CapacityEstimate | None = None
-    """The search for its capacity, which ran before it."""
+    """Result of the search for the capacity of its cell, which ran before it."""
     profile: ProfilePass | None = None
     """Options of its profile; None for other kinds of trials."""
     trace: TracePass | None = None
@@ -81,12 +81,12 @@ class Trial:
     running_services: list[RunningService] = field(default_factory=list)
     probes: tuple[ProbeRecord, ...] = ()
     probe_rounds: tuple[ProbeRound, ...] = ()
-    """Further probes, in their order."""
+    """Second and later probes, in their order."""
     warmed_up_s: float = 0.0
     cpu_s: dict[str, float] = field(default_factory=dict)
-    """CPU time of its services under the load, as far as it is known."""
+    """CPU time of its services under the load, where it is known."""
     runs: list[list[GeneratorRun]] = field(default_factory=list)
-    """Its generators in each of its slices."""
+    """Runs of its generators, a list for each slice."""
     generators: tuple[GeneratorRecord, ...] = ()
     start_spread_s: float = 0.0
     """Time between the first and the last start of a generator; with slices, the largest."""
@@ -94,7 +94,7 @@ class Trial:
     """Largest error of the time between starts on different hosts; 0 on one host."""
     captures: list[ProfileCapture] = field(default_factory=list)
     perf_map_errors: dict[str, HostError] = field(default_factory=dict)
-    """Reasons why perf cannot use the maps of compiled functions that a service writes, by service."""
+    """Reasons why perf lacks the map of the compiled functions of a service, by service."""
     profiles: tuple[ProfileRecord, ...] = ()
     traces_in_progress: list[TraceInProgress] = field(default_factory=list)
     traces: tuple[TraceRecord, ...] = ()
@@ -103,7 +103,7 @@ class Trial:
     load_curve: tuple[LoadCurveRow, ...] = ()
     """Points of its load curve, of a trial that measures one."""
     load_failures: tuple[HostError, ...] = ()
-    """Reasons why output of the load tool cannot be used, each with its host, and its slice if there are several."""
+    """Reasons why output of the load tool cannot be used, each with its host, and its slice where there are several."""
     has_hung: bool = False
     """True where a load tool had to be terminated without a result."""
     processes_before: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
@@ -126,13 +126,13 @@ class Trial:
 
     @property
     def measures_curve(self) -> bool:
-        """True if it measures the load curve of its cell, in place of one load."""
+        """True if it measures the load curve of its cell instead of one load."""
         is_search = self.planned_trial.kind in {"calibrate", "probe"}
         return is_search and self.capacity is None and self.cell.load.rate is None
 
     @property
     def overran(self) -> bool:
-        """True where a generator did not end by itself: the CPU time of its services covers more than its window."""
+        """True where a generator did not end by itself, so that the services' CPU time covers more than the window."""
         return any(run.overran for runs in self.runs for run in runs)
 
     @property
@@ -156,7 +156,7 @@ class Trial:
 class Block:
     """State of trials that run together: each cell has its own servers, and slices of load take turns.
 
-    A trial that runs alone is a block of one cell with one slice: its window in one piece.
+    A trial that runs alone is a block of one cell with one slice, its whole window.
     """
 
     trials: list[Trial]
@@ -177,7 +177,7 @@ class Block:
     """Hosts whose telemetry runs."""
 
     def __post_init__(self) -> None:
-        """Give each trial its number in the block, from 1, and choose the folder for what the trials share.
+        """Give each trial its number in the block, from 1, and choose the folder that the trials share.
 
         A phase at a held rate uses the servers of its cell, which start first.
         """
@@ -260,7 +260,7 @@ def make_trial(plan: RunPlan, planned_trial: PlannedTrial, cell: PlannedCell, ru
 
 
 def make_record(trial: Trial) -> TrialRecord:
-    """Return the record of a trial whose steps have run, but for `wall_s`, of which a block knows the sum."""
+    """Return the record of a trial whose steps have run, without `wall_s`, of which a block knows only the sum."""
     if not trial.probes or not trial.generators:
         raise AssertionError("a step did not run")
     return TrialRecord(
@@ -318,7 +318,7 @@ def make_record(trial: Trial) -> TrialRecord:
 def _lasting_processes(
     running: RunningService, processes: Mapping[str, tuple[ProcessId, ...]]
 ) -> tuple[ProcessId, ...]:
-    """Return the processes that must be the same after the window: all, or the main one of a service that forks."""
+    """Return the processes that must stay the same during the window: all, or the main one of a service that forks."""
     of_service = processes.get(running.service.name, ())
     if running.service.forks_per_request:
         return tuple(each for each in of_service if each[0] == running.process.pid)

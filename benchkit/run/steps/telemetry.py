@@ -1,4 +1,4 @@
-"""The telemetry of a block's hosts, one session on each host, and what it counts in each slice of a trial."""
+"""The telemetry of a block, one session on each host, and the figures of each slice of a trial."""
 
 from __future__ import annotations
 
@@ -39,7 +39,11 @@ def watch_hosts(block: Block) -> None:
             if each.service.host == host.name and trial.owner is None
         ]
         host.call(
-            Telemetry.start, block.folder / _file(host), options.interval_s, services, core_interval_s=core_interval_s
+            Telemetry.start,
+            block.folder / _file_name(host),
+            options.interval_s,
+            services,
+            core_interval_s=core_interval_s,
         )
         block.watched_hosts.append(host)
 
@@ -56,7 +60,7 @@ class HostsSnapshot(NamedTuple):
 
 
 def snapshot_hosts(block: Block) -> HostsSnapshot:
-    """Sample all hosts now, so that the growth of counters is known for the exact window; nothing without telemetry."""
+    """Sample all hosts now, so that counters are known at this edge of a window; without telemetry it is empty."""
     snapshots: list[TelemetrySnapshot] = run_on_hosts(block.watched_hosts, lambda host: host.call(Telemetry.snapshot))
     return HostsSnapshot(
         {name: processes for snapshot in snapshots for name, processes in snapshot.processes.items()},
@@ -65,10 +69,10 @@ def snapshot_hosts(block: Block) -> HostsSnapshot:
 
 
 def schedule_samples(block: Block) -> None:
-    """Schedule samples of generators from their starts, and of hosts at both edges of every slice and at some instants.
+    """Schedule the samples of generators and those of hosts at both edges of every slice.
 
-    In slices, the generators with the same number in all cells are sampled as one, as they take turns. Expensive
-    metrics are sampled three times in each trial.
+    In slices, the generators with the same number in all cells take turns and are sampled as one. Expensive metrics
+    are sampled three times in each trial.
     """
     generators = [each for trial in block.trials for each in trial.cell.generators]
     expensive_s = [seconds for trial in block.trials for seconds in _expensive_s(block, trial)]
@@ -101,7 +105,7 @@ def _expensive_s(block: Block, trial: Trial) -> Sequence[float]:
 
 
 def collect_telemetry(block: Block) -> None:
-    """Stop the telemetry, and give each trial its part: the files, and what its hosts counted in each slice."""
+    """Stop the telemetry; give each trial its files and the figures of its slices."""
     options = block.telemetry_options
     hosts = [host for host in block.used_hosts if host in block.watched_hosts]
     if options is None or not hosts:
@@ -110,11 +114,11 @@ def collect_telemetry(block: Block) -> None:
 
     def collect(host: Host) -> WatchRecord:
         ended = host.call(Telemetry.stop)
-        contents[host.name] = host.files.read(block.folder / _file(host))
+        contents[host.name] = host.files.read(block.folder / _file_name(host))
         return WatchRecord(
             host=host.name,
             roles=host.spec.roles,
-            file=_file(host),
+            file=_file_name(host),
             interval_s=options.interval_s,
             window_ns=(0, 0),
             clock_uncertainty_s=host.clock.uncertainty_s,
@@ -143,7 +147,7 @@ def collect_telemetry(block: Block) -> None:
                 )
                 length_ns = sum(end - start for start, end in windows)
                 trial.watch_records += (record.model_copy(update={"window_ns": (0, length_ns)}),)
-            add_slice_counts(block, trial, hosts, telemetry)
+            add_slice_figures(block, trial, hosts, telemetry)
 
 
 def _series_of_living_trials(block: Block, content: bytes) -> dict[SeriesKey, SampleSeries]:
@@ -152,14 +156,14 @@ def _series_of_living_trials(block: Block, content: bytes) -> dict[SeriesKey, Sa
 
 
 def unwatch_hosts(block: Block) -> None:
-    """Stop the telemetry that still runs, as after a block that failed."""
+    """Stop the telemetry that still runs, such as after a failed block."""
     watched_hosts = list(block.watched_hosts)
     block.watched_hosts.clear()
     run_on_hosts(watched_hosts, lambda host: host.call(Telemetry.stop))
 
 
 def watched_service(running: RunningService, name: str) -> SampledService:
-    """Return what to sample of a service: its accept queue, its connections, and its own counters if it has some."""
+    """Return the samples to take of a service: accept queue, connections, and the counters of its own if it has any."""
     service = running.service
     admin, at = service.admin, socket_of(service.endpoint)
     if service.container is not None and at.kind == "tcp":
@@ -171,13 +175,13 @@ def watched_service(running: RunningService, name: str) -> SampledService:
     return SampledService(
         name=name,
         process=running.process.id,
-        # Its port may belong to a proxy in front. A UDP socket has neither an accept queue nor a table of connections.
+        # A UDP socket has neither an accept queue nor a table of connections.
         listeners=[] if at.kind == "udp" else [at],
         counters=counters,
     )
 
 
-def _file(host: Host) -> str:
+def _file_name(host: Host) -> str:
     return f"telemetry.{host.name}.jsonl"
 
 
@@ -188,10 +192,10 @@ STOLEN = ("cpu_steal_s_total",)
 Windows = Sequence[tuple[int, int]]
 
 
-def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: Mapping[str, BlockTelemetry]) -> None:
-    """Add what the hosts counted to the slices of a trial, and the CPU time of its services and generators.
+def add_slice_figures(block: Block, trial: Trial, hosts: Sequence[Host], blocks: Mapping[str, BlockTelemetry]) -> None:
+    """Add the figures of each slice to a trial, and the CPU time of its services and generators.
 
-    The CPU time of an external server is unknown, and with it the CPU time of other programs.
+    The CPU time of an external server is unknown, and therefore also that of other programs.
     """
     windows = {host.name: block.windows_ns(trial, host) for host in hosts}
     server_trial = trial.owner or trial
@@ -254,7 +258,7 @@ def _foreign(
     windows: Mapping[str, Windows],
     known: Sequence[Reals],
 ) -> list[float | None]:
-    """Return the CPU time in each slice on the trial's CPUs that no process of the run took; negative by rounding.
+    """Return the CPU time in each slice on the trial's CPUs without that of the run; rounding may make it negative.
 
     Most kernels charge interrupts to the running process; with other kernels this figure includes them.
     """
@@ -290,7 +294,7 @@ def _on_cpus(
 
 
 def _loops(trial: Trial, blocks: Mapping[str, BlockTelemetry], windows: Mapping[str, Windows]) -> list[float | None]:
-    """Return the mean of the loop on the CPUs of the servers in each slice; None where none ran in it."""
+    """Return the mean duration of the fixed loop on the servers' CPUs in each slice; None without a sample."""
     host = trial.running_services[0].service.host
     cpus = {cpu for each in trial.running_services if each.service.host == host for cpu in each.service.process.cpus}
     keys: list[SeriesKey] = [(None, "cpu_loop_s", str(cpu)) for cpu in sorted(cpus)]

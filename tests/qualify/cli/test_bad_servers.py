@@ -21,7 +21,7 @@ MESSAGES = {
     "never-listens": (f":{PORT}: Connection refused for 10 s", "starting"),
     "other-port": (f":{PORT + 1} instead", "{host} and {port} in its command line"),
     "loopback": (f"it listens on 127.0.0.1:{PORT} instead", "{host} and {port} in its command line"),
-    "answers-500": ("answers GET / otherwise than expected: status 500", "no such table: users"),
+    "answers-500": ("to GET /: status 500", "no such table: users"),
 }
 """Parts of the message about each server that cannot be measured."""
 WITHIN_S = {"never-listens": 10, "other-port": 10}

@@ -139,7 +139,7 @@ def test_a_url_that_nobody_listens_at_is_explained(cli: Cli, lab: Lab) -> None:
     done = cli("versus", "http://localhost:1", "--lab", lab.name, "--duration", 12)
     assert done.code == 1
     assert "localhost:1 does not answer GET /" in done.err
-    assert "localhost in it is each load host" in done.err
+    assert "`localhost` means the load host" in done.err
 
 
 def test_one_server_alone_is_measured_from_a_lab(cli: Cli, lab: Lab, serve: Callable[..., int], tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ def test_a_response_that_is_not_the_expected_one_fails_naming_the_request_and_wh
     with pytest.raises(ServiceError) as failure:
         run_counted_trial(hosts, {"tool": "vegeta", "connections": 4, "duration_s": 1, "requests": [MIX[0], wrong]})
     message = str(failure.value)
-    assert "answers POST /b otherwise than expected: status 200, expected 201; 'Bye' is not in its body; " in message
+    assert " to POST /b: status 200, expected 201; 'Bye' is not in its body; " in message
     assert f"SHA-256 {HELLO_SHA256}, expected {'0' * 64}" in message
     assert "the body begins with 'Hello World'" in message
 

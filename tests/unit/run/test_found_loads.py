@@ -62,26 +62,24 @@ def test_the_rate_is_a_share_of_the_slowest_and_divided_among_generators() -> No
     assert {each.reducer for each in cell.generators} == {
         ("/w/tools/reduce", "-tool", "vegeta", "-interval", "999500ns")
     }
-    assert note == (
-        "Target rate: 2,001 requests/s, 50.0 % of the 4,003 requests/s that the slowest cell carries, stack=node."
-    )
+    assert note == ("Target rate: 2,001 requests/s, 50.0 % of the 4,003 requests/s of the slowest cell, stack=node.")
 
 
 @pytest.mark.parametrize(
     ("knees", "connections", "note"),
     [
-        ((8, 8), (16, 16), "Each cell has 16 connections, by its load curve."),
-        ((8, 16), (16, 16), "Each cell has 16 connections, by its load curve."),
+        ((8, 8), (16, 16), "Each cell has 16 connections, by the load curves."),
+        ((8, 16), (16, 16), "Each cell has 16 connections, by the load curves."),
         (
             (4, 16),
             (8, 32),
-            "Connections by load curves, at most twice those that fill each server: stack=go 8, stack=node 32.",
+            "Connections by the load curves, at most twice those at each server's knee: stack=go 8, stack=node 32.",
         ),
-        ((32, 64), (64, 64), "Each cell has 64 connections, by its load curve."),
+        ((32, 64), (64, 64), "Each cell has 64 connections, by the load curves."),
         (
             (8, 128),
             (16, 128),
-            "Connections by load curves, at most twice those that fill each server: stack=go 16, stack=node 128.",
+            "Connections by the load curves, at most twice those at each server's knee: stack=go 16, stack=node 128.",
         ),
     ],
 )
