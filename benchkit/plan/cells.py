@@ -1,4 +1,4 @@
-"""Cells on the hosts of a run: what hosts can do, the places of services and generators, and what is unsupported."""
+"""Cells on the hosts of a run: host capabilities, places of services and generators, and unsupported cells."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from benchkit.units import counted
 
 
 def missing_program_error(host: HostCapabilities, program: str, experiment: Experiment) -> HostError:
-    """Return the error for a program that a host lacks, with a hint at how to install or name it."""
+    """Return the error for a program that a host lacks, with a hint on how to install or name it."""
     if path := host.spec.programs.get(program):
         return HostError(
             f"{program} is missing",
@@ -49,7 +49,7 @@ def missing_program_error(host: HostCapabilities, program: str, experiment: Expe
         hint = hint_at_private_folder(program) or "put it there, or copy it to the host (`files`, `build`)"
     else:
         hint = f"install it on {host.spec.name}'s PATH, or copy it to the host (`files`, `build`) and write ./{program}"
-        if here := shutil.which(program):  # such as one of an environment that is active in this shell only
+        if here := shutil.which(program):  # such as a program of a virtual environment
             hint += f"; on this machine it is {here}: in a lab, write that path"
     hint += f"; a program elsewhere is named in the inventory (hosts.{host.spec.name}.programs)"
     return HostError(f"{program} is missing", where=host.spec.name, hint=hint)
@@ -64,12 +64,12 @@ def plan_cell(
     port_shift: int = 0,
     tuning: tuple[TuningPlan, ...] = (),
 ) -> PlannedCell:
-    """Return the cell on these hosts, with `port_shift` added to the ports of its services and `tuning` of its own.
+    """Return the cell on these hosts, with its own `tuning` and with `port_shift` added to the ports of its services.
 
-    Raises InputError for a scenario or an inventory that makes no sense, HostError if a host lacks a program.
+    Raises InputError for a scenario or an inventory that cannot work, HostError if a host lacks a program.
     """
     if not_applied := [sentence for planned in tuning for sentence in planned.sentences()]:
-        # Without its tuning, its trials would be another cell's.
+        # Without its tuning it would be another cell.
         return PlannedCell(cell, (), cell.load, (), "", "; ".join(not_applied))
     capabilities = {name: with_tuning(host, tuning) for name, host in capabilities.items()}
     digest = hashlib.sha256(f"{experiment.scenario.name}\0{compared_cell(cell.cell_id)}".encode()).hexdigest()[:12]
@@ -120,7 +120,7 @@ def _http_protocol(service: str, protocol: Protocol) -> HttpProtocol:
 def _require_reachable(cell: Cell, entry: Service, load_hosts: Sequence[str], host: HostCapabilities) -> None:
     """Raise InputError naming file, line and field if load hosts cannot reach the service that the load goes to.
 
-    Hosts whose own addresses are loopback addresses are all one machine, and reach each other's.
+    Hosts with loopback addresses are one machine and reach each other.
     """
     endpoint, others = entry.endpoint, [name for name in load_hosts if name != entry.host]
     if entry.container is not None and entry.container.network == "bridge" and others:
@@ -142,8 +142,8 @@ def _require_reachable(cell: Cell, entry: Service, load_hosts: Sequence[str], ho
 def _connection_limit(planned: PlannedCell, capabilities: Mapping[str, HostCapabilities]) -> str | None:
     """Return why these hosts cannot hold the cell's connections, or None if they can.
 
-    Each server process needs an open file for every connection, each generator process one for each of its share. A
-    load host needs a local port for each connection.
+    A server process needs an open file for every connection, a generator process for those of its own. A load host
+    needs a local port for each of its connections.
     """
     connections = planned.load.connections
     files = [(service.host, connections) for service in planned.services]
@@ -161,10 +161,10 @@ def _connection_limit(planned: PlannedCell, capabilities: Mapping[str, HostCapab
 
 
 def mark_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
-    """Yield the cells, built; one that equals an earlier one here, in builds byte for byte, names that cell.
+    """Build the cells and yield them; mark a cell that equals an earlier one on these hosts, with identical builds.
 
-    It is unsupported where only its levels differ, as `1` and `all` CPUs on one CPU. Where its stack or its builds are
-    written in another way, the two are compared: an A/A comparison.
+    Such a cell is unsupported where only levels differ, such as `1` and `all` CPUs on one CPU. Where its stack or
+    builds are written differently, it is compared with the earlier cell, as an A/A comparison.
     """
     first: dict[str, tuple[PlannedCell, list[Built]]] = {}
     for cell in cells:
@@ -177,10 +177,10 @@ def mark_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
             sha256 = content.build().sha256
             text = text.replace(repr(content), sha256)
             text = text.replace(content.reference, sha256) if isinstance(content, Image) else text
-        earlier, its_builds = first.setdefault(text, (cell, builds))
+        earlier, earlier_builds = first.setdefault(text, (cell, builds))
         if earlier is cell:
             yield cell
-        elif builds != its_builds or _is_written_as(cell.spec, earlier.spec):
+        elif builds != earlier_builds or _is_written_as(cell.spec, earlier.spec):
             yield replace(cell, same_as=earlier.cell_id)
         else:
             yield replace(cell, unsupported=f"on these hosts the same as {earlier.cell_id}")
@@ -192,7 +192,7 @@ def _is_written_as(cell: Cell, other: Cell) -> bool:
 
 
 EXTRA_FILES = 64
-"""Open files that a service or load tool needs in addition to one per connection: libraries, logs, its own sockets."""
+"""Open files that a service or load tool needs besides its connections: libraries, logs, its own sockets."""
 
 NOFILE_UNLIMITED = 1 << 20
 """Limit of open files on a host that sets none: the kernel's default maximum (fs.nr_open, proc(5))."""
@@ -220,11 +220,11 @@ class HostCapabilities:
 
     @property
     def address(self) -> str:
-        """Address at which other hosts reach its services, and which these bind to.
+        """Address that its services bind to, and at which other hosts reach them.
 
-        The inventory's `service_address`; else its `address` if the host itself has it. A name, or an address that is
-        translated on the way, becomes the first of the host's own that is neither loopback nor link-local. Raises
-        InputError if there is none.
+        It is the inventory's `service_address`, else its `address` if the host itself has that. Else, for a name or a
+        translated address, it is the host's first address that is neither loopback nor link-local. Raises InputError
+        if there is none.
         """
         if self.spec.service_address is not None:
             return str(self.spec.service_address)
@@ -279,7 +279,7 @@ def place_on(
 
 
 def program(host: HostCapabilities, name: str) -> HostProgram:
-    """Return an executable of the host, by its name in facts or inventory."""
+    """Return a program of the host by its name in facts or inventory."""
     fact = host.facts.programs[name]
     named = None
     if name in host.spec.programs:

@@ -1,7 +1,7 @@
-"""The design that a run takes on its hosts, and the order of its trials: controls, calibrations and passes included.
+"""The design of a run on its hosts, and the order of its trials, with controls, calibrations and passes.
 
-It is the scenario's design, or another one where these hosts or cells need it: a sliced block needs the stacks of its
-cells side by side on the hosts.
+It is the scenario's design, or `blocks` where these hosts or cells cannot run a sliced block, in which the stacks of
+all cells are side by side on the hosts.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from benchkit.services.placement import MAX_PORT
 from benchkit.services.service import PERF, profiler_of
 from benchkit.units import counted
 
-LONGEST_HELD_S = 10.0
-"""Window of a load that ends after a number of requests, of which a window at a held rate is a share."""
+ASSUMED_WINDOW_S = 10.0
+"""Window that is assumed for a load of a number of requests; the window at a held rate is a share of it."""
 DEFAULT_RATE_TOOL = "openloop"
-"""Load tool of the phase at a held rate where the other phase's holds none: benchkit builds it for the load hosts."""
+"""Load tool at a held rate where the scenario's tool cannot hold one; benchkit builds it for the load hosts."""
 
 SEQUENTIAL = (
-    "The design is sequential: drift from one cell's trials to the next cell's is part of their ratios, and mostly not "
-    "covered by the intervals."
+    "The design is sequential: drift between the trials of two cells is part of their ratio, and the intervals mostly "
+    "do not cover it."
 )
 
 
@@ -79,7 +79,7 @@ def _side_by_side(
     roles: Mapping[str, tuple[str, ...]],
     capabilities: Mapping[str, HostCapabilities],
 ) -> list[PlannedCell]:
-    """Return the cells with folders and ports of their own; the first keeps the scenario's ports.
+    """Return the cells, each with its own folders and ports; the first keeps the scenario's ports.
 
     The phase of a cell at a held rate has the same servers.
     """
@@ -114,11 +114,11 @@ def _reasons_not_sliced(cells: Sequence[PlannedCell], slice_s: float) -> Iterato
 def _load_reasons(cell: PlannedCell, slice_s: float) -> Iterator[str]:
     load = cell.load
     if load.capacity is not None:
-        yield f"{cell.cell_id} is searched for its capacity, whose probes are trials of their own"
+        yield f"the capacity of {cell.cell_id} is searched with separate trials"
     if load.duration_s is None:
         yield f"the load of {cell.cell_id} ends after a number of requests, not after a time"
     elif load.duration_s < slice_s:
-        yield f"the window of {cell.cell_id} has {load.duration_s:g} s, a slice {slice_s:g} s"
+        yield f"the window of {cell.cell_id} is {load.duration_s:g} s, and a slice is {slice_s:g} s"
     for generator in cell.generators:
         of_slice = generator.load.model_copy(update={"duration_s": slice_s, "request_count": None, "warmup_s": 0.0})
         yield from (unsupported.why for unsupported in get_tool(load.tool).unsupported_fields(of_slice))
@@ -133,7 +133,7 @@ def next_shift(wanted: set[tuple[str, int]], used: set[tuple[str, int]]) -> int:
 
 
 def _port_reasons(placed: Sequence[PlannedCell], alone: Sequence[PlannedCell]) -> Iterator[str]:
-    """Yield a reason for each service that ignores its new port, and one if a port is above `MAX_PORT`.
+    """Yield a reason for each service that ignores its new port, and for a port above `MAX_PORT`.
 
     `alone` has the same cells with the ports of the scenario.
     """
@@ -152,7 +152,7 @@ def _port_reasons(placed: Sequence[PlannedCell], alone: Sequence[PlannedCell]) -
 
 
 def control_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
-    """Return the control cells: copies, under names of their own, of the cells that the scenario lists as `control`."""
+    """Return the control cells: renamed copies of the cells that the scenario lists as `control`."""
     return tuple(
         replace(cell, spec=replace(cell.spec, cell_id=control_of(cell.cell_id)))
         for cell in cells
@@ -166,7 +166,7 @@ def held_cells(
     roles: Mapping[str, tuple[str, ...]],
     capabilities: Mapping[str, HostCapabilities],
 ) -> Iterator[PlannedCell]:
-    """Yield the cells as their second phase runs them: at a held rate, with a tool that counts from due times."""
+    """Yield the cells of the second phase, at a held rate with an open-loop tool."""
     for cell in cells:
         if cell.unsupported is not None or not cell.load.has_held_phase:
             continue
@@ -179,7 +179,7 @@ def held_cells(
             "rate": load.held_rate,
             "held_share": None,
             "held_rate": None,
-            "duration_s": max(experiment.scenario.slice_s, HELD_WINDOW * (load.duration_s or LONGEST_HELD_S)),
+            "duration_s": max(experiment.scenario.slice_s, HELD_WINDOW * (load.duration_s or ASSUMED_WINDOW_S)),
             "request_count": None,
             "extra_args": () if tool != load.tool else load.extra_args,
         }
@@ -189,9 +189,9 @@ def held_cells(
 
 
 def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:
-    """Return the trials that these cells need before the first block; none with target rates stated.
+    """Return the trials before the first block that find the loads of these cells.
 
-    Loads at the knee or at a share of the slowest cell's rate need load curves. Cells at shares of a capacity need a
+    Loads at the knee or at a share of the slowest cell's rate need load curves. Loads at shares of a capacity need a
     search for it.
     """
     cells = tuple(cells)
@@ -204,7 +204,7 @@ def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:
 
 
 def cells_of_pass(options: ObservationPass, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
-    """Return the cells as the trials of a pass run them."""
+    """Return the cells of a pass, with its load and window."""
     return tuple(
         replace(
             cell,
@@ -219,7 +219,7 @@ def cells_of_pass(options: ObservationPass, cells: Sequence[PlannedCell]) -> tup
 def pass_order(
     experiment: Experiment, cells: Sequence[PlannedCell], measured: Sequence[PlannedTrial], seed: int
 ) -> tuple[PlannedTrial, ...]:
-    """Return the trials of all passes, which follow the measured ones."""
+    """Return the trials of all passes, which follow the measured trials."""
     last = max((trial.block for trial in measured), default=0)
     supported = [cell.cell_id for cell in cells if cell.unsupported is None]
     trials: list[PlannedTrial] = []
@@ -232,14 +232,14 @@ def pass_order(
 def pass_notes(
     experiment: Experiment, cells: Sequence[PlannedCell], capabilities: Mapping[str, HostCapabilities]
 ) -> Iterator[str]:
-    """Yield notes about lengthened windows, and one for each host on which services cannot be profiled."""
+    """Yield notes on lengthened windows and on hosts that cannot profile services."""
     for kind, options in experiment.scenario.passes.items():
         lengthened = sorted({options.load(cell.load).duration_s or 0 for cell in cells if options.lengthens(cell.load)})
         if lengthened:
             windows = ", ".join(f"{window_s:g} s" for window_s in lengthened)
             yield (
-                f"Trials of the {kind} pass have a window of {windows}, as the load's is too short for a {kind}; "
-                f"`--set {kind}.duration_s=…` sets another one."
+                f"Trials of the {kind} pass have a window of {windows}, because that of the load is too short for a "
+                f"{kind}; `--set {kind}.duration_s=…` changes it."
             )
     profile = experiment.scenario.profile
     if profile is None:

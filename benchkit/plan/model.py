@@ -1,4 +1,4 @@
-"""The plan of a run: cells, services, load, order, duration, and what the hosts do not support."""
+"""The plan of a run: its cells on the hosts, the order of its trials, and its duration."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class PlannedCell:
     """URL that the load goes to, without a path where its requests have several."""
     unsupported: str | None = None
     same_as: str | None = None
-    """Earlier cell that is equal, in builds byte for byte; None: there is none."""
+    """Earlier cell that is equal, with identical builds; None if there is none."""
     entry: Endpoint | None = None
     """The socket that the load goes to; None for an unsupported cell."""
     tuning: tuple[TuningPlan, ...] = ()
-    """Kernel settings for its trials alone, which override the run's, by host."""
+    """Kernel settings only for its trials, which override those of the run, by host."""
 
     @property
     def sysctls(self) -> dict[str, dict[str, str]]:
-        """Values of the kernel settings that hold for its trials alone, by host."""
+        """Values of the kernel settings only for its trials, by host."""
         return {planned.host: planned.values for planned in self.tuning if planned.values}
 
     @property
@@ -68,17 +68,17 @@ class PlannedCell:
 
     @property
     def pauses(self) -> Pauses:
-        """Time before and after the window of a slice, where it runs in slices."""
+        """Time before and after the window of a slice."""
         return pauses(self.load, has_tls=self.entry is not None and self.entry.tls is not None)
 
     @property
     def calibrated(self) -> PlannedCell:
-        """The cell with a search for the capacity that its rate is a share of."""
+        """The cell with a search for the capacity instead of a rate that is a share of it."""
         return replace(self, load=self.load.model_copy(update={"share_of_capacity": None, "shape": None}))
 
 
 def describe_cell(planned: PlannedCell) -> str:
-    """Return everything that makes up a cell as text, without the folders named after it."""
+    """Return a cell as a text that equal cells share: folders named after the cell are omitted."""
     text = repr((planned.services, planned.load, planned.target, planned.sysctls))
     for service in planned.services:
         text = text.replace(str(service.folder.parent), "…")
@@ -86,7 +86,7 @@ def describe_cell(planned: PlannedCell) -> str:
 
 
 def tuning_required_error(not_applied: str) -> HostError:
-    """Return the error for a setting that is required and not applied, as the sentence `not_applied` says."""
+    """Return the error for required settings that are not applied, as the text `not_applied` says."""
     return HostError(not_applied, hint="the scenario requires this tuning")
 
 
@@ -119,7 +119,7 @@ class RunPlan:
     cells: tuple[PlannedCell, ...]
     planned_trials: tuple[PlannedTrial, ...]
     notes: tuple[str, ...]
-    """Limitations for readers of the results: settings not isolated, not applied, lowered."""
+    """Limitations for readers of the results, such as settings that are not applied."""
     tuning: tuple[TuningPlan, ...]
     """Tuning of each host for the whole run."""
     tuning_required: frozenset[str]
@@ -127,7 +127,7 @@ class RunPlan:
     sudo: tuple[SudoCommand, ...] = ()
     """All commands that run with sudo."""
     observed: Mapping[PassKind, tuple[PlannedCell, ...]] = field(default_factory=dict)
-    """The cells as the trials of each pass run them."""
+    """Cells of each pass."""
     design: Design = "blocks"
     """Design of the measured trials; not the scenario's where these hosts or cells need another."""
     design_reason: str = ""
@@ -179,13 +179,8 @@ class RunPlan:
     def builds(self) -> tuple[Build, ...]:
         """Programs to build: servers, load tools and reducers of their rows."""
         return list_builds(
-            [(service.host, file) for cell in self.cells for service in cell.services for file in service.files]
-            + [
-                (generator.host, file)
-                for cell in self.cells
-                for generator in cell.generators
-                for file in generator.programs
-            ]
+            [(each.host, file) for cell in self.cells for each in cell.services for file in each.files]
+            + [(each.host, file) for cell in self.cells for each in cell.generators for file in each.programs]
         )
 
     def cell(self, cell_id: str) -> PlannedCell:
@@ -193,7 +188,7 @@ class RunPlan:
         return self._cells_by_id[cell_id]
 
     def cell_of(self, trial: PlannedTrial) -> PlannedCell:
-        """Return the cell of a trial, as that trial runs it."""
+        """Return the cell of a trial, with the load of its pass if it is in one."""
         if not is_of_pass(trial.kind, trial.cell_id):
             return self._cells_by_id[trial.cell_id]
         return self._observed_by_id[self._passes[trial.block], trial.cell_id]
@@ -211,10 +206,7 @@ class RunPlan:
         return {(kind, cell.cell_id): cell for kind, cells in self.observed.items() for cell in cells}
 
     def require_tuning(self, host: str, not_applied: Sequence[str]) -> None:
-        """Raise HostError if settings were not applied on a host whose tuning the scenario requires.
-
-        `not_applied` has a sentence for each of the settings.
-        """
+        """Raise HostError if `not_applied` has a sentence on a setting of a host whose tuning is required."""
         if not_applied and host in self.tuning_required:
             raise tuning_required_error("; ".join(not_applied))
 
@@ -259,9 +251,10 @@ def _files(cell: PlannedCell) -> Iterator[tuple[str, str]]:
 
 
 def inventory_facts(host: Host) -> RecordedFacts:
-    """Return the facts of a host, with the capacity of its link where the inventory has it."""
-    cap = host.spec.link_bps
-    return RecordedFacts.model_validate(host.facts.model_dump() | ({} if cap is None else {"link_bps": cap}))
+    """Return the facts of a host, with the capacity of its link if the inventory states it."""
+    link_bps = host.spec.link_bps
+    facts = host.facts.model_dump() | ({} if link_bps is None else {"link_bps": link_bps})
+    return RecordedFacts.model_validate(facts)
 
 
 def used_programs(plan: RunPlan, host: Host) -> dict[str, str]:

@@ -48,11 +48,10 @@ Roles = Mapping[str, tuple[str, ...]]
 
 
 def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> RunPlan:
-    """Return the plan of a run on these hosts, whose state is read and not changed.
+    """Return the plan of a run on these hosts, whose state is read and not changed; `seed` replaces the scenario's.
 
-    `seed` replaces the scenario's. Raises InputError
-    for a scenario or an inventory that cannot be run. Raises HostError if a host does not answer, lacks a program or
-    does not accept a required setting.
+    Raises InputError for a scenario or an inventory that cannot be run. Raises HostError if a host does not answer,
+    lacks a program or does not accept a required setting.
     """
     plan, errors = draft_plan(experiment, hosts, seed)
     raise_first(errors)
@@ -60,9 +59,9 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
 
 
 def draft_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> tuple[RunPlan, list[BenchkitError]]:
-    """Return a plan as far as it can be made, and all errors that prevent its run: `benchkit plan` shows both.
+    """Return a plan, and all errors that prevent its run, for `benchkit plan`.
 
-    Raises an error only where there is no plan at all.
+    Raises an error only where no plan can be made.
     """
     seed = experiment.scenario.seed if seed is None else seed
     roles = require_roles(experiment, hosts.inventory)
@@ -109,7 +108,12 @@ def draft_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) ->
         notes=(
             *design.notes,
             *(note for record in map(cell_record, supported) for note in record.notes),
-            *_tool_notes(cells),
+            *dict.fromkeys(
+                note
+                for cell in cells
+                for generator in (cell.generators if cell.unsupported is None else ())
+                for note in get_tool(generator.tool).plan_notes(generator.target)
+            ),
             *secret_notes(cells),
             *pass_notes(experiment, cells, capabilities),
             *hosts.inventory.limits,
@@ -158,9 +162,9 @@ def _plan_cells(
     capabilities: Mapping[str, HostCapabilities],
     tuning: Mapping[str, tuple[TuningPlan, ...]],
 ) -> tuple[list[PlannedCell], list[HostError]]:
-    """Return the cells on their hosts, and errors for programs that hosts lack; cells that need these are omitted.
+    """Return the cells on their hosts, without those that need a missing program, and an error for each of these.
 
-    Cells whose load tool is missing are unsupported instead, where the baseline has another tool.
+    Cells with a missing load tool are unsupported instead if the baseline has another tool.
     """
     cells: list[PlannedCell] = []
     missing = _missing_tools(experiment, roles, capabilities)
@@ -192,7 +196,7 @@ def _missing_tools(
 
 
 def secret_notes(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
-    """Return a warning for each load tool whose arguments show a secret header value, and how to avoid it."""
+    """Return a warning for each load tool whose arguments contain a secret header value."""
     supported = [cell for cell in cells if cell.unsupported is None]
     exposed: dict[tuple[str, str], dict[str, None]] = {}
     for generator in (generator for cell in supported for generator in cell.generators):
@@ -201,23 +205,18 @@ def secret_notes(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
                 exposed.setdefault((generator.tool, generator.host), {})[name] = None
     return tuple(
         f"{tool} takes headers only as arguments. Anybody who may list processes on {host} can read {', '.join(names)} "
-        "while it runs. k6, openloop, vegeta and wrk read headers from a private file."
+        "while it runs. Use k6, openloop, vegeta or wrk, which read headers from a private file."
         for (tool, host), names in exposed.items()
     )
 
 
-def _tool_notes(cells: Iterable[PlannedCell]) -> Iterable[str]:
-    generators = (generator for cell in cells if cell.unsupported is None for generator in cell.generators)
-    return dict.fromkeys(each for one in generators for each in get_tool(one.tool).plan_notes(one.target))
-
-
 def _nothing_runnable(experiment: Experiment, cells: Sequence[PlannedCell]) -> Iterator[InputError]:
-    """Yield an error if these hosts support no cell at all: a run without trials is not a success."""
+    """Yield an error if these hosts support no cell: a run without trials is not a success."""
     if cells and all(cell.unsupported is not None for cell in cells):
         reasons = dict.fromkeys(cell.unsupported for cell in cells)
         name, scale = experiment.reference, experiment.scale
         yield InputError(
-            "these hosts cannot run any of it" if name is None else "these hosts support none of its cells",
+            "these hosts support none of the cells" if name is None else "these hosts support none of its cells",
             where=None if name is None else f"{name} at {scale} scale",
             why="; ".join(filter(None, reasons)),
             hint=f"run it on other hosts (-i), {'' if name is None else 'at another scale, '}or override what they lack "
@@ -239,14 +238,14 @@ def _quotas_not_applied(
 
 
 def build_services(cells: Iterable[PlannedCell]) -> list[PlannedCell]:
-    """Build the services whose scenario names a command for it; return the cells.
+    """Build the services that have a build command; return the cells.
 
-    A version that does not build, or of which its service uses nothing, makes its cell unsupported. Raises InputError
-    naming file, line and field where no cell is left, and for such a fault in the files as they are.
+    A cell is unsupported if a git revision does not build, or its service uses nothing of the build. Raises InputError
+    naming file, line and field if no cell remains, and for such faults of files that are not of a revision.
     """
     failures: dict[Built, str] = {}
-    of_versions: list[str] = []
-    of_files: list[str] = []
+    revision_faults: list[str] = []
+    file_faults: list[str] = []
     built: list[PlannedCell] = []
     for cell in cells:
         why = None
@@ -259,17 +258,17 @@ def build_services(cells: Iterable[PlannedCell]) -> list[PlannedCell]:
                 message = cell.spec.service(service.name).source.fault((field,), reason)
                 if content.source is not None:
                     why = f"{service.name} at {content.source.ref}: {reason}"
-                    of_versions.append(message)
+                    revision_faults.append(message)
                 else:
-                    of_files.append(message)
+                    file_faults.append(message)
         built.append(cell if why is None else replace(cell, unsupported=why))
     has_cells = any(cell.unsupported is None for cell in built)
-    raise_faults(of_files if has_cells else [*of_files, *of_versions])
+    raise_faults(file_faults if has_cells else [*file_faults, *revision_faults])
     return built
 
 
 def _build_fault(service: Service, content: Built, known: dict[Built, str]) -> tuple[str, str] | None:
-    """Build a part of a service, unless that failed before; return the option at fault, and why."""
+    """Build a part of a service, unless its build has failed before; return the option at fault and the reason."""
     if content not in known:
         try:
             content.read()
@@ -281,7 +280,7 @@ def _build_fault(service: Service, content: Built, known: dict[Built, str]) -> t
 
 
 def validate_engines(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:
-    """Read the container engines of the cells; return the cells, unsupported where an engine cannot be used."""
+    """Read the container engines of the cells; return the cells, unsupported if an engine cannot be used."""
     failures: dict[tuple[str, str], str] = {}
     validated: list[PlannedCell] = []
     for cell in cells:
@@ -292,7 +291,7 @@ def validate_engines(cells: Iterable[PlannedCell], hosts: Hosts) -> list[Planned
 
 
 def _engine_fault(container: Container, host: Host, known: dict[tuple[str, str], str]) -> str | None:
-    """Add an engine to the facts of a host, unless that was done or failed before; return why it cannot be used."""
+    """Add an engine to the facts of a host, once; return why it cannot be used, or None."""
     name = engine_name(container.engine)
     if name not in host.facts.engines and (host.name, name) not in known:
         try:
@@ -303,7 +302,7 @@ def _engine_fault(container: Container, host: Host, known: dict[tuple[str, str],
 
 
 def validate_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:
-    """Test every configuration of the cells; return the cells, unsupported where a host rejects an optional one.
+    """Test every configuration of the cells; return the cells, unsupported if a host rejects an optional one.
 
     Raises InputError naming the scenario's file, line and field.
     """
@@ -329,7 +328,7 @@ def validate_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[Planned
 
 
 def _rejection(service: Service, test: ConfigTest, hosts: Hosts, known: dict[str, str | None]) -> str | None:
-    """Return why a program rejects a configuration, or None; those that differ in folders only are tested once."""
+    """Return why a program rejects a configuration, or None; those that differ only in folders are tested once."""
     text = repr([file.content for file in service.files if file.path == test.config])
     key = f"{service.host} {test.argv} {text}".replace(str(service.folder.parent), "…")
     if key not in known:

@@ -26,7 +26,7 @@ def plan_tuning(
 def plan_cell_tuning(
     experiment: Experiment, roles: Mapping[str, tuple[str, ...]], hosts: Hosts, run_tuning: Iterable[TuningPlan]
 ) -> Mapping[str, tuple[TuningPlan, ...]]:
-    """Return the tuning of each cell, by its name, which overrides the run's."""
+    """Return the tuning of each cell by its id; it overrides that of the run."""
     tuned: dict[str, dict[str, str]] = {}
     for planned in run_tuning:
         tuned.setdefault(hosts.kernel_host(planned.host).name, {}).update(planned.values)
@@ -68,7 +68,7 @@ def plan_settings(
     nofile: int | None = None,
     tuned: Mapping[str, str] = MappingProxyType({}),
 ) -> TuningPlan:
-    """Return the plan of kernel settings, and of the limit of open files, on a host; `tuned` are set there first."""
+    """Return the plan of kernel settings and of the limit of open files on a host, after `tuned` values are set."""
     host = hosts[name]
     found = host.call(Sysctls.read, list(wanted))
     return host_tuning.plan(

@@ -24,7 +24,7 @@ def test_a_plan_says_what_others_can_read_and_how_to_avoid_it(monkeypatch: pytes
     monkeypatch.setenv("TOKEN", "Bearer 1f7e")
     in_arguments = (
         "h2load takes headers only as arguments. Anybody who may list processes on load1 can read Cookie, "
-        "Authorization while it runs. k6, openloop, vegeta and wrk read headers from a private file."
+        "Authorization while it runs. Use k6, openloop, vegeta or wrk, which read headers from a private file."
     )
     assert _notes("h2load") == (in_arguments,)
     assert _notes("openloop") == ()

@@ -52,7 +52,7 @@ def test_the_phase_at_a_held_rate_has_the_servers_of_its_cell() -> None:
     [
         ({"load": load(tool="wrk")}, "wrk takes whole seconds, not 0.25"),
         ({"load": load(tool="h2load", duration_s=None, request_count=100)}, "ends after a number of requests"),
-        ({"load": load(tool="h2load", duration_s=0.2)}, "the window of stack=one has 0.2 s, a slice 0.25 s"),
+        ({"load": load(tool="h2load", duration_s=0.2)}, "the window of stack=one is 0.2 s, and a slice is 0.25 s"),
         ({"factors": {"stack": ["one"]}, "stacks": stacks(one={})}, "there is only one cell"),
         (
             {"stacks": {"one": stack(), "two": stack(backend="command", run=["nginx", "8080"])}},
