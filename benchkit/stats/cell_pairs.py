@@ -16,7 +16,7 @@ from benchkit.models.run import CellRecord
 
 @dataclass(frozen=True)
 class ComparedCells:
-    """A comparison to make: `cell_id` relative to `baseline`; `control`: both are the same cell under two names."""
+    """A comparison of `cell_id` with `baseline`; with `control` both are the same cell under two names."""
 
     cell_id: str
     baseline: str
@@ -24,7 +24,7 @@ class ComparedCells:
 
 
 def cell_in_run(run_id: str, cell_id: str) -> str:
-    """Return an id of a cell of one run, where cells of two runs are compared."""
+    """Return the id of a cell in a comparison of two runs."""
     return f"{run_id}/{cell_id}"
 
 
@@ -34,7 +34,7 @@ def between_runs(cell_id: str, before: str, after: str) -> ComparedCells:
 
 
 def levels_of(text: str, cells: Sequence[CellRecord]) -> LevelTexts:
-    """Return levels as typed: `stack=go` or a whole cell id. Raises InputError if no cell of the run has them."""
+    """Return the levels in a text such as `stack=go`, or of a cell id. Raises InputError if no cell has them."""
     for cell in cells:
         if cell.cell_id == text and controlled(text) is None:
             return level_texts(cell.levels)
@@ -73,17 +73,17 @@ def cells_with_levels(levels: LevelTexts, cells: Sequence[CellRecord]) -> list[C
 
 
 def partner_finder(levels: LevelTexts, cells: Sequence[CellRecord]) -> Callable[[CellRecord], CellRecord | None]:
-    """Return a function from a cell to the cell that differs only in these levels, else to the only cell with them."""
-    found = {frozenset(level_texts(cell.levels).items()): cell for cell in cells_with_levels(levels, cells)}
-    only = next(iter(found.values())) if len(found) == 1 else None
-    return lambda cell: found.get(frozenset({**level_texts(cell.levels), **levels}.items()), only)
+    """Return a function from a cell to the cell that differs only in these levels, else the only cell with them."""
+    by_levels = {frozenset(level_texts(cell.levels).items()): cell for cell in cells_with_levels(levels, cells)}
+    only = next(iter(by_levels.values())) if len(by_levels) == 1 else None
+    return lambda cell: by_levels.get(frozenset({**level_texts(cell.levels), **levels}.items()), only)
 
 
 def baseline_pairs(cells: Sequence[CellRecord], baseline: LevelTexts) -> tuple[list[ComparedCells], list[str]]:
-    """Return every cell with its baseline, controls with their cell, and the cells that have no baseline.
+    """Return comparisons of cells with their baselines and of controls with their cells, and cells without a baseline.
 
     If the baseline names some factors (`stack=go`), a cell's baseline is the cell that differs from it only in these.
-    Cells that the hosts do not support are skipped.
+    Unsupported cells are skipped.
     """
     partner = partner_finder(baseline, cells)
     pairs: list[ComparedCells] = []
@@ -104,13 +104,13 @@ def baseline_pairs(cells: Sequence[CellRecord], baseline: LevelTexts) -> tuple[l
 
 
 def compared_with_baseline(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> list[ComparedCells]:
-    """Return every cell with the baseline that the scenario names, without controls."""
+    """Return the comparisons of cells with the baseline that the scenario names, without controls."""
     pairs, _ = baseline_pairs(cells, scenario_baseline(scenario, cells))
     return [pair for pair in pairs if not pair.control]
 
 
 def claim_pairs(ratio: CellPair, cells: Sequence[CellRecord]) -> list[ComparedCells]:
-    """Return the comparisons that a claim is about. Raises InputError if the run has no such cells."""
+    """Return the comparisons of a claim. Raises InputError if the run has no such cells."""
     of, to = level_texts(ratio.of), level_texts(ratio.to)
     for levels in (of, to):
         check_levels(levels, cells)
@@ -128,24 +128,23 @@ def claim_pairs(ratio: CellPair, cells: Sequence[CellRecord]) -> list[ComparedCe
 def requested_ratios(
     scenario: Mapping[str, Any], cells: Sequence[CellRecord], metrics: Iterable[str]
 ) -> Iterator[tuple[str, ComparedCells, str | None]]:
-    """Yield every ratio that a stored scenario asks for: metric, comparison, and the claim that asks for it.
+    """Yield the ratios of a stored scenario: metric, comparison, and the text of a claim or None.
 
-    These are the cells relative to their baseline in each of `metrics`, and the comparisons of claims in the claims'
-    metrics. Skipped are claims on profiles, on ratios of ratios and on cells that the run does not have, unsupported
-    cells and controls.
+    Cells are compared with their baseline in each of `metrics`, and claims in their own metric. Unsupported cells,
+    controls, and claims on profiles, on ratios of ratios or on absent cells are skipped.
     """
     pairs, _ = baseline_pairs(cells, scenario_baseline(scenario, cells))
     for metric in metrics:
         yield from ((metric, pair, None) for pair in pairs if not pair.control)
-    carried = {cell.cell_id for cell in cells if cell.unsupported is None}
+    supported = {cell.cell_id for cell in cells if cell.unsupported is None}
     for claim in claims_of(scenario):
         if claim.metric not in METRICS or claim.relative_to is not None:
             continue
         try:
             claimed = claim_pairs(claim.ratio, cells)
         except InputError:
-            continue  # not in this run
-        yield from ((claim.metric, pair, claim.text) for pair in claimed if {pair.cell_id, pair.baseline} <= carried)
+            continue  # this run lacks its cells
+        yield from ((claim.metric, pair, claim.text) for pair in claimed if {pair.cell_id, pair.baseline} <= supported)
 
 
 def scenario_baseline(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> LevelTexts:

@@ -1,4 +1,4 @@
-"""Intervals and tests on differences of logarithms, for many comparisons at once (rows of numbers), and their level.
+"""Intervals and tests on differences of logarithms, for many comparisons at once (one a row).
 
 The interval is Student's t on the log-ratios of blocks. The other candidates were percentile and BCa bootstraps, and
 the inverted sign-flip test. Only the t interval covers 93 to 97 % of the time from 6 blocks up, and at least 92 % from
@@ -25,32 +25,32 @@ MIN_BLOCKS = 3
 """Fewest blocks of an interval; from here on the t interval covers the truth at least 92 % of the time (simulated)."""
 
 MAX_PATTERNS = 5_000
-"""Sign patterns that the sign-flip test uses at most, each standing also for its opposite: all of them up to 13 blocks,
-drawn ones beyond. Davison and Hinkley, Bootstrap Methods and their Application (1997), 4.2.5: some 1,000 lose little
-power at a level of 0.05, and Holm needs smaller p-values."""
+"""Most sign patterns of the sign-flip test, each standing also for its opposite. Up to 13 blocks these are all of them;
+beyond, they are a random sample. About 1,000 lose little power at a level of 0.05, and Holm needs smaller p-values:
+Davison and Hinkley, Bootstrap Methods and their Application (1997), 4.2.5."""
 
 ALPHA = 0.05
-"""Probability that a family of comparisons of equal cells shows any difference."""
+"""Family-wise error rate: probability that comparisons of equal cells show any difference."""
 
 Test = Literal["sign-flip", "t", "welch"]
 
 FEW_BLOCKS = 0.2
-"""Share of the level at which t decides where blocks are too few for the sign-flip test. At the level itself, 3 to 5
-blocks of equal cells show a difference in up to 5.3 % of the simulated runs. A fifth of it leaves room for noise that
-is less normal than any simulated, and still shows a large difference."""
+"""Share of the level at which t decides where blocks are too few for the sign-flip test. At the whole level, 3 to 5
+blocks of equal cells show a difference in up to 5.3 % of simulated runs. A fifth of it leaves room for noise that is
+less normal than the simulated noise, and still shows large differences."""
 
 _MANY = 1_000
 """Upper limit of the search for enough blocks; no run has more."""
 
 _BATCH = 1 << 20
-"""Numbers held at once while signs are flipped: 8 MiB per array."""
+"""Numbers in an array while signs are flipped: 8 MiB."""
 
 _ROUNDING = 1e-13
-"""Share of their terms by which two equal sums may differ, because they were added in another order."""
+"""Largest difference of equal sums that are added in another order, relative to the sum of the absolute terms."""
 
 
 def t_statistics(differences: Reals) -> tuple[Reals, Reals]:
-    """Return the mean and its standard error of each row of (rows, blocks)."""
+    """Return the mean of each row of (rows, blocks), and its standard error."""
     blocks = differences.shape[1]
     return differences.mean(axis=1), differences.std(axis=1, ddof=1) / np.sqrt(blocks)
 
@@ -76,10 +76,10 @@ def t_p_values(mean: Reals, error: Reals, df: float) -> Reals:
 def sign_flip_p_values(differences: Reals) -> Reals:
     """Return the two-sided p of each row of (rows, blocks) by the sign-flip permutation test of the mean.
 
-    It is the share of sign patterns whose mean is at least as far from zero as the observed one. It is exact up to 13
-    blocks, over drawn patterns of a fixed seed beyond. The observed pattern is always among them, so that p is never 0
-    and keeps its level (Phipson and Smyth 2010). Fisher, The Design of Experiments (1935), 21; with random order within
-    blocks it rests on the design alone (Pitman 1937).
+    It is the share of sign patterns whose mean is at least as far from zero as the observed one. Up to 13 blocks it is
+    exact; beyond, the patterns are a sample with a fixed seed. The observed pattern is always included, so that p is
+    never 0 and keeps its level (Phipson and Smyth 2010). Fisher, The Design of Experiments (1935), 21; with random
+    order within blocks, the design alone justifies the test (Pitman 1937).
     """
     rows, blocks = differences.shape
     signs = _sign_patterns(blocks).T
@@ -94,7 +94,7 @@ def sign_flip_p_values(differences: Reals) -> Reals:
 
 
 def smallest_p(blocks: int) -> float:
-    """Return the smallest p of a two-sided sign-flip test: no other pattern is as far from zero as the observed."""
+    """Return the smallest p of a two-sided sign-flip test, that of an observed pattern farthest from zero."""
     return 1 / _pattern_count(blocks)
 
 
@@ -163,7 +163,7 @@ def _autocorrelation(logs: Reals) -> float | None:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted for their number, which keep the probability of any false alarm.
+    """Return p-values adjusted for their number, which keep the family-wise error rate.
 
     Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979).
     """
@@ -185,10 +185,10 @@ def blocks_to_decide(family: int = 1, alpha: float = ALPHA) -> int | None:
 
 
 def deciding_test(blocks: int, family: int, alpha: float = ALPHA) -> Test | None:
-    """Return the test whose p-values decide, chosen before any result: the sign-flip test wherever it can decide.
+    """Return the test whose p-values decide, chosen before any result: the sign-flip test with enough blocks.
 
-    Elsewhere it is t on the same log-ratios, which assumes nearly normal noise: see `t_share`. With too few blocks for
-    an interval nothing decides.
+    With fewer it is t on the same log-ratios, which assumes nearly normal noise: see `t_share`. None if the blocks are
+    too few for an interval.
     """
     if blocks < MIN_BLOCKS:
         return None

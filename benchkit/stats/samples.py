@@ -30,15 +30,15 @@ Reals = npt.NDArray[np.float64]
 Places = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 SEARCH_KINDS = ("calibrate", "probe")
-"""Kinds of the trials from which a run finds its rates: they are in no ratio."""
+"""Kinds of trials that search for the rates of a run; ratios never use them."""
 
 STEPS = 10
-"""Steps of a tool's resolution below which a latency, or a mean of truncated latencies, is mostly rounding."""
+"""Multiple of a tool's resolution below which a latency, or a mean of truncated latencies, is mostly rounding."""
 
 OUTSIDE = ("foreign_share", "stolen_share", "withheld_share")
-"""Columns of `trials`: shares of the CPU time that others, the hypervisor and quotas took."""
+"""Columns of `trials` with the shares of CPU time that other programs, hypervisor and quotas took."""
 NEIGHBOURS = "neighbour_share"
-"""Column of the share that servers without load took."""
+"""Column with the share that servers without load took."""
 LAG, LAG_OF = "send_lag_p99_s", "latency_p99_s"
 """Columns of the time by which a load tool sent its requests late, and of the latencies that include this time."""
 MAX_SHARE = 0.99
@@ -49,7 +49,7 @@ INTERRUPTED_BLOCK = "block interrupted, repeated"
 
 @dataclass(frozen=True)
 class Exclusion:
-    """A trial that is excluded, and why: for the metrics named, or (`None`) for all of them."""
+    """A trial that is excluded for some metrics, or for all of them (`None`), with the reason."""
 
     trial_id: str
     reason: str
@@ -62,7 +62,7 @@ class Exclusion:
         return self.metrics is None or metric in self.metrics
 
     def is_due_to(self, checks: frozenset[str]) -> bool:
-        """Return True if findings exclude it, and all of them are of these checks."""
+        """Return True if only findings of these checks exclude it."""
         return bool(self.checks) and self.checks <= checks
 
 
@@ -72,13 +72,13 @@ def excluded_ids(exclusions: Iterable[Exclusion], metric: str) -> set[str]:
 
 
 def usable_rows(rows: pd.DataFrame, excluded: Collection[str]) -> tuple[pd.DataFrame, bool]:
-    """Return the rows of trials that are not excluded; where there is none, all rows, and True."""
+    """Return the rows of trials that are not excluded, and False; if none remain, all rows and True."""
     usable = rows[~rows["trial_id"].isin(list(excluded))]
     return (rows, True) if usable.empty and not rows.empty else (usable, False)
 
 
 class ExcludedTrial(Frozen):
-    """A finished trial that no ratio of the metric uses, and why."""
+    """A finished trial that ratios of a metric do not use, with the reason."""
 
     trial_id: str
     cell_id: str
@@ -88,12 +88,12 @@ class ExcludedTrial(Frozen):
 
 @dataclass(frozen=True, eq=False)
 class CpuLeft:
-    """Logarithms of the CPU time that was left to the cells in the blocks of a run, of shape (cells, blocks)."""
+    """Logarithms of the share of CPU time that remained for the cells of a run, of shape (cells, blocks)."""
 
     outside: Reals
-    """Left by programs outside the run, hypervisor and quotas; 0 where the block has a cell for which it is unknown."""
+    """After other programs, hypervisor and quotas; 0 in a block with a cell for which it is unknown."""
     neighbours: Reals
-    """Left by servers without load, times the number of cells in the block: see `benchkit.comparison.ratios.Bias`."""
+    """After servers without load, times the number of cells in the block: see `benchkit.comparison.ratios.Bias`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +112,11 @@ class Samples:
     excluded: Mapping[str, tuple[ExcludedTrial, ...]]
     rounded_below: float = 0.0
     left: CpuLeft | None = None
-    """CPU time that disturbances left; None: unknown."""
+    """CPU time that remained after disturbances; None if it is unknown."""
     lag: Reals | None = None
-    """Logarithms by which latencies may be longer because the load tool sent late, of shape (cells, blocks); None:
-    unknown. They follow from the share of its lag in the latency, both at p99, and are 0 where that share is at most
-    `SEND_LAG`."""
+    """Logarithms by which latencies may be longer because the load tool sent late, of shape (cells, blocks).
+
+    They follow from the share of its lag in the latency, both at p99, and are 0 up to `SEND_LAG`. None: unknown."""
 
     def of(self, cell_id: str) -> Reals:
         """Return the logarithms of a cell, one per block; all NaN for a cell without trials."""
@@ -137,9 +137,9 @@ class Samples:
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """Return the mean of a cell's trials that every table, card and sentence states: ratios divide these means.
+    """Return the geometric mean, which tables and sentences state for a cell because ratios divide these means.
 
-    It is 0 where a value is 0. Raises ValueError without values.
+    It is 0 if a value is 0. Raises ValueError without values.
     """
     known = np.fromiter(values, dtype=np.float64)
     if not len(known):
@@ -148,7 +148,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 def log_left(shares: Reals) -> Reals:
-    """Return the logarithm of the CPU time that is left where others took these shares."""
+    """Return the logarithm of the share of CPU time that remains after these shares."""
     return np.asarray(np.log1p(-np.clip(shares, 0, MAX_SHARE)))
 
 
@@ -163,10 +163,7 @@ def numeric_columns(trials: pd.DataFrame) -> list[str]:
 
 
 def is_comparable(trials: pd.DataFrame) -> pd.Series[bool]:
-    """Return a mask of the trials that ratios may use: measured ones, and control cells'.
-
-    Profile trials and their partners are a pass of their own.
-    """
+    """Return a mask of the trials that ratios may use: measured trials, and those of control cells."""
     of_control_cell = trials["cell_id"].str.endswith(CONTROL)
     return (trials["kind"] == "measure") | ((trials["kind"] == "control") & of_control_cell)
 
@@ -219,7 +216,7 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
 def _cpu_left(trials: pd.DataFrame, places: Places, shape: tuple[int, ...]) -> CpuLeft:
     """Return the CPU time left in these trials; `places` are their indexes in (cells, blocks) of this shape.
 
-    A trial of an external server has no known share, so that the share counts for no trial of its block.
+    The shares of an external server are unknown, and are then used for no trial of its block.
     """
 
     def of(*columns: str) -> Reals:
@@ -237,7 +234,6 @@ def _cpu_left(trials: pd.DataFrame, places: Places, shape: tuple[int, ...]) -> C
 
 
 def _lag(trials: pd.DataFrame, places: Places, shape: tuple[int, ...]) -> Reals | None:
-    """Return the logarithms by which latencies of these trials may be longer because the load tool sent late."""
     if LAG not in trials or LAG_OF not in trials:
         return None
     lags, latencies = (trials[column].to_numpy(dtype=np.float64, na_value=np.nan) for column in (LAG, LAG_OF))
@@ -255,13 +251,13 @@ def _rounded_below(trials: pd.DataFrame) -> float:
 
 
 INVALID = "invalid: "
-"""Beginning of the reason of a trial that findings exclude; their checks follow."""
+"""Start of the reason of a trial that findings exclude; the names of their checks follow."""
 
 
 def describe_reasons(excluded: Sequence[ExcludedTrial]) -> str:
-    """Return the reasons for exclusions, each once with the number of trials that it applies to.
+    """Return the reasons for exclusions, each once with its number of trials.
 
-    Where trials are invalid for different sets of checks, each check is named once.
+    If trials are invalid by different checks, each check is named once.
     """
     counts = Counter(trial.reason for trial in excluded)
     invalid = {reason: times for reason, times in counts.items() if reason.startswith(INVALID)}
