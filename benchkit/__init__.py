@@ -1,17 +1,18 @@
-"""Benchmarks of HTTP servers, with checks that tell whether a result can be believed.
+"""Benchmarks of HTTP servers, with checks of every result.
 
 This is the interface for notebooks and scripts; `benchkit/store/README.md` describes it. Its functions are imported
 when they are first used, so that `import benchkit` is fast:
 
 - `load(table)`: a stored table as a DataFrame; `load("trials", run="latest", valid_for="rps")` for figures
 - `runs()`, `find(run)`: the stored runs, and the id of one
-- `compare(run)`, `claims(run)`: ratios, results of claims
-- `found(run)`: its answer and claims in prose
-- `why(run)`: what each difference consists of: cores used, CPU time per request by service and category
-- `percentiles(run)`, `published(run)`: latency by cell from histograms, and figures of the study beside those measured
-- `history(scenario)`, `history_figure(scenario)`: its series over its runs, with the shifts of its level
-- `figures(run)`, `figure(name, run)`, `labels(run)`: the figures of the report, and the label of each cell in them
-- `BenchkitError`, `InputError`: the errors that they raise
+- `compare(run)`, `claims(run)`: ratios, and results of claims
+- `found(run)`: the answer and the claims of a run in prose
+- `why(run)`: the components of each difference: cores used, CPU time per request by service and category
+- `percentiles(run)`: latency percentiles by cell, from histograms
+- `published(run)`: published figures of the study beside the measured ones
+- `history(scenario)`, `history_figure(scenario)`: a scenario over its runs, with change points
+- `figures(run)`, `figure(name, run)`, `labels(run)`: the figures of the report, and the labels of cells in them
+- `BenchkitError`, `InputError`: the errors that these functions raise
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """YAML files validated into models, with errors that name file, line and field.
 
-Files are data: YAML 1.2 without objects. A document remembers which file and line, or which option,
-each value came from, also after a merge with others.
+Files are data: YAML 1.2 without objects. A document keeps the origin of each value, a file and line or an option, also
+after a merge with others.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from benchkit.validation import Location, fault_messages
 Model = TypeVar("Model", bound=BaseModel)
 
 _KEY = "[key]"
-"""Last part of pydantic's location for a fault in the name of a value rather than in the value."""
+"""Last part of pydantic's location for a fault in the name of a value instead of the value."""
 _ABSENT = object()
 
 
 @dataclass(frozen=True)
 class Origin:
-    """File and line of a value; the source is an option or the command line where no file has the value."""
+    """File and line of a value; the source of a value that no file has is an option or the command line."""
 
     source: str
     line: int | None
@@ -41,22 +41,19 @@ class Origin:
 
 
 Origins = dict[tuple[str, ...], Origin]
-"""Origins of values by their location; a value without one has that of the nearest value that contains it."""
+"""Origins of values by their locations; a value without an origin has that of the nearest value around it."""
 
 
 @dataclass(frozen=True)
 class SourceMap:
-    """The sources of the values of a document, for messages about them."""
+    """Origins of the values of a document, for messages about these values."""
 
     origins: Origins
     path: Location = ()
-    """Location of the document in the one that it is a part of; messages name fields from there."""
+    """Location of the document in a larger one; messages name fields from there."""
 
     def origin(self, location: Location = ()) -> Origin:
-        """Return the origin of the value at `location`.
-
-        A mapping that several sources have comes from the first of them, as the others add to it.
-        """
+        """Return the origin of the value at `location`; for a merged mapping, that of the first source."""
         whole = tuple(map(str, (*self.path, *location)))
         return next(self.origins[whole[:n]] for n in range(len(whole), -1, -1) if whole[:n] in self.origins)
 
@@ -70,17 +67,17 @@ class SourceMap:
         return f"{self.origin(location)}: {field + ': ' if field else ''}{message}"
 
     def require(self, faults: Iterable[tuple[Location, str]]) -> None:
-        """Raise InputError with a line for each fault, a location and a message; do nothing without any."""
+        """Raise InputError with a line for each fault (location and message); do nothing without faults."""
         if messages := dict.fromkeys(self.fault(location, message) for location, message in faults):
             raise InputError("\n".join(messages))
 
     def file(self, name: str, *location: str | int) -> Path:
-        """Return the absolute path of what the value at `location` names, relative to the file that has the value."""
+        """Return the absolute path of `name`, which is relative to the file with the value at `location`."""
         return (Path(self.origin(location).source).parent / name).absolute()
 
     @contextmanager
     def located(self, *location: str | int) -> Iterator[None]:
-        """Raise an InputError of the context as one that names file, line and field of the value at `location`."""
+        """Add file, line and field of the value at `location` to an InputError of the context."""
         try:
             yield
         except InputError as error:
@@ -100,7 +97,7 @@ class Document:
         return Document(None if value is _ABSENT else value, self.source.at(*location))
 
     def overridden(self, other: Document) -> Document:
-        """Return the document with values overridden by those of `other`: mappings merge, all else is replaced."""
+        """Return the document with values overridden by those of `other`: mappings merge, other values are replaced."""
         origins = dict(self.source.origins)
 
         def merged(data: Any, override: Any, location: Location) -> Any:  # noqa: ANN401 - YAML is any
@@ -129,7 +126,7 @@ class Document:
         raise AssertionError("pydantic found a fault that has no message")
 
     def fault(self, location: Location, message: str) -> str:
-        """Return a one-line message about the value at `location`; see `SourceMap.fault`."""
+        """Return the message of `SourceMap.fault`."""
         return self.source.fault(location, message)
 
 
@@ -181,7 +178,7 @@ def _value_at(data: Any, location: Location) -> Any:  # noqa: ANN401 - YAML is a
 
 
 def _lines(node: Node, location: tuple[str, ...], line: int) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the lines of all values below a node; values that a mapping merges with `<<` keep theirs."""
+    """Yield the lines of all values below a node; values merged with `<<` keep their own lines."""
     yield location, line
     if isinstance(node, MappingNode):
         for key, value in node.value:

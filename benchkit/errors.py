@@ -34,7 +34,7 @@ EXIT_CODES_HELP = f"Exit codes: {', '.join(f'{code:d} {code.meaning}' for code i
 
 
 MANY_NAMES, MOST_SUGGESTED = 30, 8
-"""Most names that a message lists in full; of more names, it lists this many of the most similar."""
+"""Most names that a message lists in full; the number of similar names that it lists of more."""
 
 
 class BenchkitError(Exception):
@@ -43,7 +43,7 @@ class BenchkitError(Exception):
     exit_code = ExitCode.FAILED
 
     def __init__(self, what: str, *, where: str | None = None, why: str | None = None, hint: str | None = None) -> None:
-        """Store the parts of the message, which may quote what others print; all but `what` are optional."""
+        """Store the parts of the message; secrets in `what` and `why`, which may quote other programs, are redacted."""
         super().__init__(redacted(what))
         self.what = redacted(what)
         self.where = where
@@ -69,7 +69,7 @@ class InputError(BenchkitError):
 class FieldError(InputError):
     """An option of a service that its host does not allow.
 
-    It is raised where only the option is known; callers that know the scenario add file and line.
+    It names only the option; callers that know the scenario add file and line.
     """
 
     def __init__(self, field: str, what: str, *, hint: str | None = None) -> None:
@@ -78,7 +78,7 @@ class FieldError(InputError):
 
 
 class ParseError(InputError):
-    """Text that is not an output of the tool that it is parsed as."""
+    """A text that is not an output of the tool whose parser read it."""
 
 
 class HostError(BenchkitError):
@@ -98,15 +98,15 @@ class ServiceError(HostError):
 
 
 class LoadToolError(HostError):
-    """A server that the load tool cannot measure, and another one can."""
+    """A server that this load tool cannot measure, although another one can."""
 
 
 class LoadToolHangError(HostError):
-    """A load tool that did not end, and had printed no result when it was ended."""
+    """A load tool that had to be terminated before it printed a result."""
 
 
 class UnsupportedError(BenchkitError):
-    """A cell that these hosts cannot run; it is skipped, and the reason reported."""
+    """A cell that these hosts cannot run, and that is therefore skipped."""
 
 
 def collect_errors(actions: Iterable[Callable[[], object]]) -> list[HostError]:
@@ -121,7 +121,7 @@ def collect_errors(actions: Iterable[Callable[[], object]]) -> list[HostError]:
 
 
 def raise_first(errors: Sequence[BenchkitError]) -> None:
-    """Raise the first of these errors with the others as its notes; do nothing without any."""
+    """Raise the first of these errors with the others as its notes; do nothing without errors."""
     if errors:
         first, *others = errors
         for other in others:
@@ -130,7 +130,7 @@ def raise_first(errors: Sequence[BenchkitError]) -> None:
 
 
 def raise_faults(faults: Iterable[str]) -> None:
-    """Raise InputError with these messages, each once and on a line of its own; do nothing without any."""
+    """Raise InputError with these messages, each once and on a line of its own; do nothing without messages."""
     if messages := dict.fromkeys(faults):
         raise InputError("\n".join(messages))
 
@@ -138,7 +138,7 @@ def raise_faults(faults: Iterable[str]) -> None:
 def suggestion(wanted: str, allowed: Iterable[str]) -> str:
     """Return the allowed names, preceded by `did you mean 'x'?` if one is similar to `wanted`.
 
-    Of many names, the most similar are returned, and the number of the others.
+    Of many names it returns the most similar, with the number of the others.
     """
     names = list(allowed)
     near = get_close_matches(wanted, names, n=1) or [name for name in names if wanted and f"_{wanted}_" in f"_{name}_"]

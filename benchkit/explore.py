@@ -1,7 +1,7 @@
 """Functions for notebooks and scripts, which `benchkit` has under the same names.
 
-Each function reads the store again, so that the latest rows are returned. `run` is an id, its prefix, or `latest`;
-`store` is a folder or a URL, else BENCHKIT_STORE, else ./results.
+Each function reads the store again and returns the latest rows. `run` is an id, its prefix, or `latest`. `store` is a
+folder or a URL, else BENCHKIT_STORE, else ./results.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def find(
     if scenario is None:
         if sound and run is None and not os.environ.get(RUN):
             newest_first = reversed([each.run_id for each in where.runs()])
-            run = next((each for each in newest_first if _is_sound(each, where)), None)
+            run = next((each for each in newest_first if _has_no_invalid_trials(each, where)), None)
         return where.run(run if run is not None else os.environ.get(RUN) or LATEST).run_id
     found = [each.run_id for each, manifest in where.survey()[0] if manifest.scenario_name == scenario]
     named = [run_id for run_id in found if run is None or run_id.startswith(run)]
@@ -70,16 +70,15 @@ def find(
     return wanted if wanted in named else named[-1]
 
 
-def _is_sound(run_id: str, store: Store) -> bool:
+def _has_no_invalid_trials(run_id: str, store: Store) -> bool:
     return bool(load("trials", store=store, run_id=run_id)["verdict"].isin(["valid", "suspect"]).all())
 
 
 def why(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
-    """Return what the difference of each cell to its baseline consists of, a row for each component.
+    """Return the components of the difference of each cell to its baseline, one a row.
 
     Columns: cell_id, baseline_id, level, service, component, unit, value, baseline_value, difference, low, high, blocks
-    (`benchkit.comparison.components`). The rows of a level add up to its sum.
-    The table `components` has the same rows.
+    (`benchkit.comparison.components`). The rows of a level add up to its sum. The table `components` has the same rows.
     """
     where = open_store(store)
     data = read_run_data(where, where.run(run))
@@ -94,24 +93,24 @@ def labels(run: str = LATEST, *, store: str | Path | None = None) -> dict[str, s
 def figures(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
     """Return the figures that a run has data for: name, title."""
     view = _view(run, store)
-    there = [(figure.name, figure.title) for figure in FIGURES.values() if figure.chart(view) is not None]
-    return pd.DataFrame(there, columns=["name", "title"])
+    available = [(figure.name, figure.title) for figure in FIGURES.values() if figure.chart(view) is not None]
+    return pd.DataFrame(available, columns=["name", "title"])
 
 
 def figure(name: str, run: str = LATEST, *, store: str | Path | None = None) -> Drawing:
-    """Return a figure of the report. Raises InputError for an unknown figure, and if the run has no data for it."""
+    """Return a figure of the report. Raises InputError for an unknown figure, or if the run has no data for it."""
     wanted, view = get_figure(name), _view(run, store)
     drawing = draw_figure(wanted, view)
     if drawing is None:
-        there = [each.name for each in FIGURES.values() if each.chart(view) is not None]
-        raise InputError(f"run {view.manifest.run_id} has no data for {name!r}", hint=f"it has: {', '.join(there)}")
+        available = [each.name for each in FIGURES.values() if each.chart(view) is not None]
+        raise InputError(f"run {view.manifest.run_id} has no data for {name!r}", hint=f"it has: {', '.join(available)}")
     return drawing
 
 
 def history_figure(
     scenario: str, *, metric: str = "rps", cell: str | None = None, store: str | Path | None = None
 ) -> Drawing:
-    """Return the figure of a series of a scenario's history; `cell` chooses one of several. Raises InputError."""
+    """Return the figure of a scenario's history; `cell` chooses one of several series. Raises InputError."""
     found = history(scenario, metric=metric, cell=cell, store=store)
     if len(found.series) > 1:
         names = [f"{each.title} ({each.scale} scale)" for each in found.series]
@@ -123,7 +122,7 @@ def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFram
     """Return the results of a scenario's claims, a row for each ratio.
 
     Columns: text, whose (author, ours), expectation, metric, published, cell, baseline, ratio, low, high, n (blocks
-    used), p_holm (adjusted for the number of claims, which decides), state, reason.
+    used), p_holm (the deciding p-value, adjusted for the number of claims), state, reason.
     """
     columns = ["text", "whose", "expectation", "metric", "published", "cell", "baseline", "ratio", "low", "high", "n"]
     columns += ["p_holm", "state", "reason"]
@@ -151,7 +150,7 @@ class Prose(str):
 
 
 def found(run: str = LATEST, *, store: str | Path | None = None) -> Prose:
-    """Return what a run found in prose: its answer, then each claim with its ratios and the blocks that they use."""
+    """Return the answer of a run in prose, then each claim with its ratios and the number of their blocks."""
     view = _view(run, store)
     lines = [*view.answer.sentences, view.answer.trust_sentence]
     claimed = [
@@ -168,11 +167,11 @@ def _shown(ratio: Ratio) -> str:
 
 
 def published(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
-    """Return the published figures of the scenario's study beside those of a run: a row for each figure and cell.
+    """Return the published figures of the scenario's study beside those of a run, a row for each figure and cell.
 
     Columns: cell, service, figure (a column of `trials`, or a function whose share of the CPU it is), published,
-    measured, only_invalid (True if measured comes from invalid trials only), note. Empty for a scenario without
-    published figures.
+    measured, only_invalid (True if only invalid trials measured it), note. Empty for a scenario without published
+    figures.
     """
     view = _view(run, store)
     rows = [each.model_dump() for each in published_figures(view.data, view.service_profiles)]

@@ -1,6 +1,6 @@
-"""Reading of files: of other people's within limits, and of files that benchkit ships.
+"""Reading of files within limits, and the folders of files that benchkit ships.
 
-Only regular files are read, and up to a limit. A name in a store, a scenario or an inventory may lead to a FIFO, which
+Only regular files are read, up to a limit: a name in a store, a scenario or an inventory may lead to a FIFO, which
 blocks, or to a device, which never ends. Shipped scenarios and configs are at the top level of a checkout, and inside
 the package in a wheel.
 """
@@ -18,7 +18,7 @@ from typing import BinaryIO
 from benchkit import units
 
 MAX_BYTES = 1 << 30
-"""Largest content that is read at once; no file of a run comes near one gibibyte."""
+"""Largest content that is read at once, larger than any file of a run."""
 
 _CHUNK = 1 << 20
 
@@ -27,10 +27,7 @@ BACKENDS = PACKAGE / "backends"
 
 
 def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
-    """Open a file for reading. Raises OSError where it cannot be opened, and where it is not a regular file.
-
-    /dev/null, which never blocks and is empty, counts as one.
-    """
+    """Open a regular file, or /dev/null, for reading. Raises OSError for any other file."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode) or os.fspath(path) == os.devnull:

@@ -1,12 +1,12 @@
-"""Commands, backends, load tools, checks, figures and other parts of plugins, found by their entry points.
+"""Commands, backends, load tools, checks, figures and other parts that plugins declare as entry points.
 
 A package declares them in its `pyproject.toml`; an entry point has the name of its object:
 
     [project.entry-points."benchkit.load_tools"]
     oha = "my_package.oha:TOOL"
 
-Entry points are read when a registry is listed, or asked for a name that benchkit does not ship. One that cannot be
-used is named with its error in the log and by `benchkit plugins`, and all others work.
+Entry points are read when a registry is listed, or asked for a name that benchkit does not ship. The log and
+`benchkit plugins` name an entry point that cannot be used, with its error; all others work.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Plugin:
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """The shipped objects of one kind by name, and after them those of plugins."""
+    """Objects of one kind by name: the shipped ones, then those of plugins."""
 
     def __init__(
         self, group: str, shipped: Mapping[str, T], kind: object, name_of: Callable[[T], str] | None = None
     ) -> None:
-        """Take the group of the entry points, the class of the objects, and the function that returns their names.
+        """Take the group of the entry points, the class of the objects, and a function that returns their names.
 
-        Without that function, an object is named after its entry point.
+        Without a function, an object is named after its entry point.
         """
         self.group = group
         self._shipped = dict(shipped)
@@ -58,7 +58,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self._name_of = name_of
 
     def __getitem__(self, name: str) -> T:
-        """Return the object of that name; plugins are loaded only where none is shipped."""
+        """Return the object of that name; plugins are loaded only if no object of that name is shipped."""
         return self._shipped[name] if name in self._shipped else self._loaded[0][name]
 
     def __iter__(self) -> Iterator[str]:
@@ -80,13 +80,13 @@ class Registry(Mapping[str, T], Generic[T]):
         return next((plugin for plugin in self.plugins if plugin.name == name and plugin.error is None), None)
 
     def why_unknown(self, name: str, known: Iterable[str] | None = None) -> str:
-        """Return the rest of a message about an unknown name: the broken plugin of that name, or the nearest name.
+        """Return the reason for a message about an unknown name: a broken plugin of that name, or the nearest name.
 
-        `known` are all allowed names, where there are more than the registry's.
+        `known` are the allowed names if there are more than those of the registry.
         """
         broken = next((plugin for plugin in self.plugins if plugin.name == name), None)
         if broken is not None:
-            return f"the one of {broken.package} {broken.version} ({broken.target}) cannot be used: {broken.error}"
+            return f"the plugin {broken.package} {broken.version} ({broken.target}) cannot be used: {broken.error}"
         return suggestion(name, self if known is None else known)
 
     @cached_property
@@ -114,7 +114,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def _why_unusable(self, entry: EntryPoint, loaded: object, taken_by: str | None) -> str | None:
         if taken_by is not None:
-            return f"{taken_by} already has one of this name"
+            return f"{taken_by} already has an object of this name"
         if not isinstance(loaded, self._kind):
             return f"{entry.value} is a {type(loaded).__name__}, not a {self._kind.__name__}"
         if self._name_of is not None and self._name_of(cast("T", loaded)) != entry.name:

@@ -1,7 +1,6 @@
-"""Legible text without secrets, made of the text of other programs.
+"""Redaction and cleaning of the text of other programs, such as messages of load tools, logs and response bodies.
 
-A text of benchkit's own names the source of a secret, never its value. Redaction is for texts that it passes on, such
-as messages of load tools, logs of servers and bodies of responses.
+Redaction is for such quoted text only: benchkit's own texts name the source of a secret, never its value.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 none."""
 
 SHORTEST = 8
-"""Fewest characters of a value that is searched for: shorter ones occur in too much text by chance."""
+"""Fewest characters of a secret that is redacted: shorter ones occur by chance in much text."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]* +(?=\S)")
-"""Start of a value with an authentication scheme, as in `Bearer abc` (RFC 9110, 11.4): servers log what follows."""
-_known: set[str] = set()
+"""Authentication scheme at the start of a secret, as in `Bearer abc` (RFC 9110, 11.4): servers log only the rest."""
+_secrets: set[str] = set()
 
 
 def legible(text: str) -> str:
@@ -49,27 +48,27 @@ def _substituted(text: str, substitute: Callable[[str], str]) -> str:
 
 
 def redact_from_now_on(value: str) -> None:
-    """Redact a value, and its part after an authentication scheme, until this process ends."""
-    _known.update(part for part in (value, _SCHEME.sub("", value, count=1)) if len(part) >= SHORTEST)
+    """Redact a secret, and its part after an authentication scheme, until this process ends."""
+    _secrets.update(part for part in (value, _SCHEME.sub("", value, count=1)) if len(part) >= SHORTEST)
 
 
 def redacted(text: str) -> str:
-    """Return text with every known value replaced by as many asterisks, so that lengths stay true."""
-    for value in sorted(_known, key=len, reverse=True):
+    """Return the text with every secret replaced by asterisks of the same length."""
+    for value in sorted(_secrets, key=len, reverse=True):
         text = text.replace(value, "*" * len(value))
     return text
 
 
 def redacted_bytes(content: bytes) -> bytes:
-    """Return the content of a file, redacted in the same way."""
-    for value in sorted(_known, key=len, reverse=True):
+    """Return the content of a file with every secret replaced in the same way."""
+    for value in sorted(_secrets, key=len, reverse=True):
         content = content.replace(value.encode(), b"*" * len(value))
     return content
 
 
 class RedactingFormatter(logging.Formatter):
-    """A log formatter that redacts known values."""
+    """A log formatter that redacts secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record, redacted."""
+        """Return the redacted line of a record."""
         return redacted(super().format(record))

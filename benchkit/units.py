@@ -20,13 +20,11 @@ _DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 _WHOLE_FROM = 999.5
 """Numbers from here on are rounded to integers, since three significant digits would need an exponent."""
 
-
 _HOURS_SHOWN = 48
 """From here on, days are shown as well."""
 
 
 def _or_absent(text: Callable[[float], str]) -> Callable[[float | None], str]:
-
     @functools.wraps(text)
     def shown(number: float | None) -> str:
         return ABSENT if number is None or math.isnan(number) else text(number)
@@ -127,16 +125,16 @@ def ratio(number: float) -> str:
 
 
 MAX_DECIMALS = 4
-"""Decimals that are shown of the ends of an interval, at most."""
+"""Most decimals of the ends of an interval."""
 
 
 def interval(low: float | None, high: float | None, text: Callable[[float | None], str]) -> str:
-    """Return an interval as a clause with a comma before it: `, 900 to 1,100`; empty where there is none."""
+    """Return an interval as a clause that starts with a comma: `, 900 to 1,100`; empty without an interval."""
     return "" if low is None or high is None else f", {text(low)} to {text(high)}"
 
 
 def decimals_apart(low: float, high: float) -> int:
-    """Return the number of decimals at which the ends of an interval differ: two, or more for a narrow one."""
+    """Return the number of decimals at which the ends of an interval differ, at least two."""
     return next((n for n in range(2, MAX_DECIMALS) if f"{low:.{n}f}" != f"{high:.{n}f}"), MAX_DECIMALS)
 
 

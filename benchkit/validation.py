@@ -1,4 +1,4 @@
-"""The faults that pydantic finds in data, as messages that say what is allowed."""
+"""Messages about the faults that pydantic finds in data, each with the allowed values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Location = tuple[str | int, ...]
 
 
 def matching(pattern: re.Pattern[str], allowed: str) -> AfterValidator:
-    """Return a validator of texts that a pattern matches as a whole; `allowed` describes them in its message."""
+    """Return a validator of texts that match a whole pattern; `allowed` describes these texts in its message."""
 
     def validate(text: str) -> str:
         if not pattern.fullmatch(text):
@@ -42,16 +42,16 @@ ALLOWED: Mapping[str, str] = {
     "too_short": "at least {min_length} of them",
     "too_long": "at most {max_length} of them",
 }
-"""Allowed values by type of pydantic's error, in the words of YAML; of others, its message says what is allowed."""
+"""Allowed values by type of pydantic's error, in the words of YAML; for other types pydantic's message is used."""
 
 _SHOWN = 100
-"""Characters of a wrong value that a message shows."""
+"""Most characters of a wrong value in a message."""
 
 
 def fault_messages(
     faults: Iterable[tuple[Location, ErrorDetails]], model: type[BaseModel]
 ) -> list[tuple[Location, str]]:
-    """Return one message for each location and kind of fault: what was found there and all that is allowed.
+    """Return one message for each location and kind of fault, with the value there and all allowed values.
 
     pydantic reports a value that fits no member of a union once for each member.
     """
@@ -70,7 +70,7 @@ def fault_messages(
 def first_fault(error: ValidationError, model: type[BaseModel] = BaseModel) -> str:
     """Return the first fault of data without lines, such as JSON: `field: what was found; what is allowed`.
 
-    `model` is the one that rejected the data, where it is known; its fields are named if the data have an unknown one.
+    With the `model` that rejected the data, the message on an unknown field lists the known fields.
     """
     details = error.errors(include_url=False)
     location, message = fault_messages([(detail["loc"], detail) for detail in details], model)[0]
@@ -112,7 +112,7 @@ def _parts(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str | Non
 
 
 def _shown(value: object) -> str:
-    """Return a value as YAML and JSON write it; a list or a mapping by its kind."""
+    """Return a value as YAML and JSON write it, but only the kind of a list or a mapping."""
     if isinstance(value, Mapping):
         return "a mapping" if value else "{}"
     if isinstance(value, list | tuple):

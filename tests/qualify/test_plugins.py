@@ -76,11 +76,11 @@ def test_a_plugin_that_cannot_be_used_is_named_with_its_error_and_the_others_wor
         "failing": "RuntimeError: no such luck",
         "number": "stray_code:NUMBER is a int, not a Tool",
         "other": "stray_code:OHA is named 'oha'",
-        "wrk": "benchkit already has one of this name",
+        "wrk": "benchkit already has an object of this name",
     }
     both = {plugin.package: plugin.error for plugin in registry.plugins if plugin.name == "oha"}
     used = next(package for package, error in both.items() if error is None)
-    assert {error for error in both.values() if error} == {f"{used} already has one of this name"}
+    assert {error for error in both.values() if error} == {f"{used} already has an object of this name"}
     assert registry["wrk"] is TOOLS["wrk"]
     assert "plugin failing of stray 0.1 (benchkit.load_tools) cannot be used: RuntimeError: no such luck" in caplog.text
 
@@ -89,7 +89,7 @@ def test_a_plugin_that_cannot_be_used_is_named_with_its_error_and_the_others_wor
 def test_an_unknown_name_is_explained_by_the_broken_plugin_that_has_it() -> None:
     registry = _registry()
     assert registry.why_unknown("failing") == (
-        "the one of stray 0.1 (failing_code:TOOL) cannot be used: RuntimeError: no such luck"
+        "the plugin stray 0.1 (failing_code:TOOL) cannot be used: RuntimeError: no such luck"
     )
     assert registry.why_unknown("ohaa") == "did you mean 'oha'? allowed: wrk, oha"
 
@@ -103,7 +103,7 @@ def test_a_broken_backend_is_named_for_the_scenario_that_asks_for_it(tmp_path: P
     (tmp_path / "plugins.yaml").write_text(SCENARIO.replace("pyload", "wrk"))
     done = _benchkit("validate", tmp_path / "plugins.yaml", plugins=tmp_path, store=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert "no backend 'python-http'; the one of broken 2.0 (broken_code:PYTHON_HTTP) cannot be used: " in done.stderr
+    assert "no backend 'python-http'; the plugin broken 2.0 (broken_code:PYTHON_HTTP) cannot be used: " in done.stderr
     assert "ModuleNotFoundError: No module named 'no_such_library'" in done.stderr
     shipped = _benchkit("validate", "quickstart", plugins=tmp_path, store=tmp_path)
     assert shipped.returncode == 0, shipped.stderr
