@@ -90,7 +90,7 @@ class LostError(HostError):
 
 
 class HostStateError(HostError):
-    """A state of a host that may pass by itself: no space, memory or processes left, or a port in use by others."""
+    """A state of a host that may pass by itself: no free space, memory or process, or a port in use by others."""
 
 
 class ServiceError(HostError):

@@ -142,7 +142,7 @@ def _require_reachable(cell: Cell, entry: Service, load_hosts: Sequence[str], ho
 def _connection_limit(planned: PlannedCell, capabilities: Mapping[str, HostCapabilities]) -> str | None:
     """Return why these hosts cannot hold the cell's connections, or None if they can.
 
-    A server process needs an open file for every connection, a generator process for those of its own. A load host
+    A server process needs an open file for every connection, a generator process for each of its share. A load host
     needs a local port for each of its connections.
     """
     connections = planned.load.connections

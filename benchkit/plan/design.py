@@ -1,7 +1,7 @@
 """The design of a run on its hosts, and the order of its trials, with controls, calibrations and passes.
 
-It is the scenario's design, or `blocks` where these hosts or cells cannot run a sliced block, in which the stacks of
-all cells are side by side on the hosts.
+It is the scenario's design, or `blocks` where these hosts or cells cannot run a sliced block. In a sliced block the
+stacks of all cells are side by side on the hosts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loads that a run determines itself, from load curves and from searches for a capacity.
 
-Each probe of a search is a trial of its own with new server processes, so that no backlog, queue or connection of an
-overloaded server remains.
+Each probe of a search is a separate trial with new server processes. No backlog, queue or connection of an overloaded
+server remains for the next probe.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class FoundLoads:
     def _connections(self, cell_id: str) -> int:
         """Return the connections of a cell: the same for all cells if twice the lowest knee is enough for the highest.
 
-        Where slices would be too long, only those at the knee. Raises InputError where the curve is unknown.
+        A cell gets only those at its knee where slices would be too long. Raises InputError for an unknown curve.
         """
         if cell_id not in self._curves:
             raise InputError("the load curve is unknown", where=cell_id, hint="see its trial in block 0")

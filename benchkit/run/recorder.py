@@ -182,7 +182,7 @@ class RunRecorder:
             self.add_note(f"The id of image {build.image} changed during the run, from {ids}.")
 
     def record_trial_started(self, planned_trial: PlannedTrial, attempt: int) -> None:
-        """Record the start of an attempt at a trial. Raises BenchkitError where the run's folder is gone."""
+        """Record the start of an attempt at a trial. Raises BenchkitError where the run's folder was deleted."""
         self._require_store()
         self.journal.append(
             TrialStarted(

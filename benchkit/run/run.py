@@ -127,8 +127,8 @@ def open_run(
     """Hold the hosts, plan the run, and create its folder in the store or check that it can be resumed.
 
     The hosts are held first, because changes of an earlier run affect their facts; they stay held until they are
-    closed. Raises HostError where a host is in use or lacks something, BenchkitError where the store cannot be written,
-    and InputError where a run cannot be resumed (`check_resumption`). Nothing is stored then.
+    closed. Raises HostError where a host is in use or lacks something, and BenchkitError where the store cannot be
+    written. Raises InputError where a run cannot be resumed (`check_resumption`). Nothing is stored after these errors.
     """
     resume = options.resume
     with ExitStack() as held:

@@ -91,9 +91,9 @@ class CpuLeft:
     """Logarithms of the share of CPU time that remained for the cells of a run, of shape (cells, blocks)."""
 
     outside: Reals
-    """After other programs, hypervisor and quotas; 0 in a block with a cell for which it is unknown."""
+    """Share after other programs, hypervisor and quotas; 0 in a block with a cell for which it is unknown."""
     neighbours: Reals
-    """After servers without load, times the number of cells in the block: see `benchkit.comparison.ratios.Bias`."""
+    """Share after servers without load, times the cells in the block: see `benchkit.comparison.ratios.Bias`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +214,7 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
 
 
 def _cpu_left(trials: pd.DataFrame, places: Places, shape: tuple[int, ...]) -> CpuLeft:
-    """Return the CPU time left in these trials; `places` are their indexes in (cells, blocks) of this shape.
+    """Return the CPU time that remained in these trials; `places` are their indexes in (cells, blocks) of this shape.
 
     The shares of an external server are unknown, and are then used for no trial of its block.
     """

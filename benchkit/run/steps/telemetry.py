@@ -163,7 +163,7 @@ def unwatch_hosts(block: Block) -> None:
 
 
 def watched_service(running: RunningService, name: str) -> SampledService:
-    """Return the samples to take of a service: accept queue, connections, and the counters of its own if it has any."""
+    """Return the samples to take of a service: accept queue, connections, and its counters if it has any."""
     service = running.service
     admin, at = service.admin, socket_of(service.endpoint)
     if service.container is not None and at.kind == "tcp":
