@@ -190,8 +190,8 @@ def _with_load_fields(cell: PlannedCell, **load: float | None) -> PlannedCell:
 logger = logging.getLogger(__name__)
 
 NEAR = 1.1
-"""Multiple of the highest likely capacity, or of the lowest failed rate if that is higher. Failed probes up to it decide
-whether the server or the load tool is the limit."""
+"""Multiple of the highest likely capacity, or of the lowest failed rate if that is higher. Failed probes up to it show
+if the server or the load tool is the limit."""
 
 BACK_OFF = 0.8
 """Factor on the rate after an unusable probe: a lower rate may hold in spite of a disturbance. After the nth such probe
