@@ -1,4 +1,4 @@
-"""Module proxies with a cache on disk: goproxy 2.0.7 as published, one on the library goproxy/goproxy, and Athens.
+"""Module proxies with a cache on disk: goproxy 2.0.7, one on the library goproxy/goproxy, and Athens.
 
 All have the same options. The host's own go command gets private modules from their repositories, and all others from
 the upstream proxy.

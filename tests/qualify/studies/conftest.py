@@ -19,6 +19,7 @@ from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment
 from benchkit.store.store import Store
+from tests.support.cli.fixtures import cli, environment
 from tests.support.run.opening import open_run
 
 STUDY_CHECKS = ("errors", "unequal-responses", "service-restarted", "drifted-host")

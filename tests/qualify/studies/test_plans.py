@@ -1,7 +1,8 @@
-"""Plans of the shipped scenarios, at lab scale and at the scale of their studies."""
+"""Plans of the shipped scenarios: at lab scale, at the scale of their studies, and by the commands on their pages."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 import pytest
@@ -12,10 +13,14 @@ from benchkit.lab.lab import Lab
 from benchkit.models.design import is_original
 from benchkit.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
+from tests.support.cli.fixtures import Cli
+from tests.support.studies.pages import commands
+from tests.support.studies.study import RecordedStudy, read_studies
 
 ELSEWHERE = ("go-module-proxy", "go-module-requests", "go-releases", "node-releases", "nginx-upstream-default")
 """Scenarios that need a lab of four hosts, or build releases of other software for minutes."""
 NAMES = sorted({path.stem for path in shipped("scenarios").glob("*.yaml")} - set(ELSEWHERE))
+STUDIES = read_studies()
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +48,17 @@ def test_published_scales_can_be_planned(hosts: Hosts) -> None:
         planned = {cell.cell_id: cell for cell in make_plan(experiment, hosts).cells}
         assert planned.keys() >= {cell.cell_id for cell in experiment.cells}
         assert all(cell.unsupported or (cell.services and cell.generators) for cell in planned.values())
+
+
+@pytest.mark.parametrize("recorded", STUDIES.values(), ids=STUDIES)
+def test_the_commands_of_a_page_can_be_planned_as_they_are_printed(recorded: RecordedStudy, cli: Cli) -> None:
+    lab_up, *runs = (shlex.split(command)[1:] for command in commands(recorded.study))
+    assert [words[:2] for words in runs] == [["run", name] for name in recorded.study.scenarios]
+    try:
+        assert lab_up[:2] == ["lab", "up"]
+        assert cli(*lab_up).code == 0
+        for _, *words in runs:
+            planned = cli("plan", *words)
+            assert planned.code == 0, planned.err
+    finally:
+        assert cli("lab", "down").code == 0

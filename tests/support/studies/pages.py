@@ -35,8 +35,8 @@ RESULTS = {
 _OWN = {"holds": "holds", "refuted": "refuted", "undecided": "undecided"}
 """Of several ratios: what the interval of each says by itself."""
 _ALONE = re.compile(r"(?:within|outside) [^:;]+ by itself, not as one of \d+ claims \(p [^)]+\)")
-_BLANK = re.compile(r"(?<=[。；，：、）（])\s+|\s+(?=[（，。；：])")
-"""Blanks that the folding of YAML leaves beside Chinese punctuation."""
+_BLANK = re.compile(r"(?<=[。；，：、）（])\s+|\s+(?=[（，。；：%])")
+"""Blanks that the folding of YAML leaves beside Chinese punctuation, and that of a percentage."""
 MADE = "<!-- Made from the recorded runs: `make studies` writes this page again, after runs are recorded or words changed. -->"
 
 
@@ -61,11 +61,11 @@ def _head(recorded: RecordedStudy) -> Iterator[str]:
     yield ""
     yield from (f"- {line}" for line in study.setup)
     yield from ("", f"![Published and measured ratios]({recorded.name}.png)", "")
-    yield "*Points are measured ratios with 95 % intervals, diamonds the published ratios.*"
-    yield from ("", recorded.filled(study.found), "")
+    yield from (recorded.filled(study.found), "")
     if study.table:
         yield from (recorded.filled(study.table, as_lines=True), "")
-    yield from (f"Quality: {'; '.join(recorded.quality())}.", "")
+    yield from ("| run | trials | suspect | invalid | most frequent findings |", "|---|---|---|---|---|")
+    yield from (*recorded.quality(), "")
 
 
 def _sentences(recorded: RecordedStudy) -> Iterator[str]:
@@ -78,7 +78,8 @@ def _sentences(recorded: RecordedStudy) -> Iterator[str]:
         differ = len({claim.state for claim in tested}) > 1
         found = [recorded.filled(sentence.found)] if sentence.found else []
         found += [
-            f"{_metric(claim)} {_measured(claim)}".lstrip() + (f" → {RESULTS[claim.state]}" if differ else "")
+            f"{_metric(claim)} {_measured(claim)}".lstrip()
+            + (f", {claim.expectation}: {RESULTS[claim.state]}" if differ else "")
             for claim in tested
         ]
         says = sentence.says + (f" ({sentence.kind})" if sentence.kind else "")
@@ -169,15 +170,15 @@ def _rows(recorded: RecordedStudy) -> Iterator[str]:
     if widened:
         yield (
             "Some intervals are wider than Student's t, by an allowance for disturbances that left one cell more CPU time than "
-            f"the other: {'; '.join(map(_narrower, widened))}."
+            f"the other: {'; '.join(dict.fromkeys(map(_narrower, widened)))}."
         )
         yield ""
 
 
 def _narrower(ratio: Ratio) -> str:
     """Return a ratio with its interval, and with that of Student's t alone."""
-    low, high = (ratio.low or 0) * math.exp(ratio.bias), (ratio.high or 0) * math.exp(-ratio.bias)
-    return f"{with_interval(ratio)} for [{low:.2f}, {high:.2f}]"
+    ends = {"low": (ratio.low or 0) * math.exp(ratio.bias), "high": (ratio.high or 0) * math.exp(-ratio.bias)}
+    return f"{with_interval(ratio)} for {with_interval(ratio.model_copy(update=ends)).partition(' ')[2]}"
 
 
 def _result(claim: ClaimResult) -> str:
@@ -263,21 +264,24 @@ def draw(recorded: RecordedStudy) -> Figure:
         for ratio, label in zip(claim.ratios, labels(claim), strict=True)
         if ratio.ratio is not None
     ]
-    figure = Figure(figsize=(9, 1 + 0.42 * len(rows)), layout="constrained", dpi=150)
+    figure = Figure(figsize=(10, 1 + 0.42 * len(rows)), layout="constrained", dpi=150)
     axes = figure.subplots()
+    measured, diamond = {"color": "#2b5d8a"}, {"color": "#b3402e", "fillstyle": "none"}
     for y, (_, _, ratio, published) in enumerate(rows):
         if ratio.low is not None and ratio.high is not None:
-            axes.plot([ratio.low, ratio.high], [y, y], color="#2b5d8a", linewidth=2.5, solid_capstyle="butt")
-        axes.plot(
-            [ratio.ratio or 1.0], [y], "o", color="#2b5d8a", label="measured, with its 95 % interval" if y == 0 else ""
-        )
+            axes.plot([ratio.low, ratio.high], [y, y], linewidth=2.5, solid_capstyle="butt", **measured)
+        axes.plot([ratio.ratio or 1.0], [y], "o", label="" if y else "measured, with its 95 % interval", **measured)
+        text = with_interval(ratio)
         if published is not None:
-            axes.plot([published], [y], "D", color="#b3402e", fillstyle="none")
-    axes.plot([], [], "D", color="#b3402e", fillstyle="none", label="published")
+            axes.plot([published], [y], "D", **diamond)
+            text += f"; published {published:g}"
+        axes.text(1.02, y, text, transform=axes.get_yaxis_transform(), verticalalignment="center", fontsize=9)
+    if any(published is not None for *_, published in rows):
+        axes.plot([], [], "D", label="published", **diamond)
     axes.axvline(1, color="0.7", linewidth=0.8, zorder=0)
     axes.set_xscale("log")
     low, high = axes.get_xlim()
-    ticks = [tick for tick in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if low <= tick <= high]
+    ticks = [tick for tick in (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 50) if low <= tick <= high]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=9)
     axes.minorticks_off()
     axes.set_yticks(range(len(rows)), [label for label, *_ in rows], fontsize=9)
@@ -287,7 +291,7 @@ def draw(recorded: RecordedStudy) -> Figure:
     axes.set_xlabel(
         f"ratio of {metric_named(*metrics).title if len(metrics) == 1 else 'the figure named'} (log scale)", fontsize=9
     )
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.18), ncols=2, frameon=False, fontsize=9)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=9)
     return figure
 
 

@@ -37,7 +37,7 @@ FOLDER = ROOT / "scenarios" / "studies"
 RECORDED = ROOT / "notebooks" / "recorded"
 NOTHING = "(no usable trial)"
 """Text in place of a mean of nothing."""
-CHINESE = {"holds": "成立", "refuted": "在此不成立", "undecided": "未决", "not testable here": "在此无法检验"}
+CHINESE = {"holds": "成立", "refuted": "不成立", "undecided": "未决", "not testable here": "在此无法检验"}
 """Results of claims in Chinese."""
 PROXY = "front"
 """Name of the proxy in the stacks of all shipped scenarios."""
@@ -153,14 +153,13 @@ class RecordedStudy:
         return rendered.strip() if as_lines else " ".join(rendered.split())
 
     @property
-    def functions(self) -> Mapping[str, Callable[..., str | bool]]:
-        """Functions of the templates: each returns a figure as text, or tells if there is one."""
+    def functions(self) -> Mapping[str, Callable[..., str]]:
+        """Functions of the templates: each returns a figure as text."""
         return {
             "ratio": self._ratio,
             "mean": self._mean,
             "waiting": self._waiting,
             "saved": self._saved,
-            "measured": self._measured,
             "share": self._share,
             "cost": self._cost,
             "part": self._part,
@@ -168,9 +167,6 @@ class RecordedStudy:
             "connection": self._connection,
             "heap": self._heap,
             "state": self._state,
-            "known": self._known,
-            "usable": self._usable,
-            "profiled": self._profiled,
         }
 
     def impossible(self) -> Iterator[str]:
@@ -185,19 +181,16 @@ class RecordedStudy:
                 )
 
     def quality(self) -> Iterator[str]:
-        """Yield for each run how many of its trials are not valid, with the checks that say so most often."""
+        """Yield a row for each run: how many of its trials are not valid, with the checks that say so most often."""
         for name, run in self.runs.items():
             counted = run.trials[run.trials["kind"].isin(["measure", "control"])]
             reasons = run.verdicts[run.verdicts["trial_id"].isin(counted["trial_id"])]
             checks = reasons.groupby("check")["trial_id"].nunique().sort_values(ascending=False)
             others = sorted(set(re.findall(r"busiest of them was (\S+) \(pid", " ".join(reasons["text"]))))
-            beside = f", beside {' and '.join(others)}" if others else ""
+            beside = f"; beside {' and '.join(others)}" if others else ""
             shown = ", ".join(f"`{check}` {number}" for check, number in checks.head(3).items())
             of = counted["verdict"].value_counts()
-            yield (
-                f"`{name}`: {of.get('suspect', 0)} of {len(counted)} trials suspect, {of.get('invalid', 0)} invalid"
-                + (f" ({shown}{beside})" if shown else "")
-            )
+            yield f"| `{name}` | {len(counted)} | {of.get('suspect', 0)} | {of.get('invalid', 0)} | {shown}{beside} |"
 
     def _ratio(self, name: str) -> str:
         """Return a ratio with its interval: `0.43 [0.41, 0.45]`; of several cells each."""
@@ -208,11 +201,6 @@ class RecordedStudy:
         run = self.runs[scenario]
         samples = take_samples(run.trials, metric, run.data.exclusions)
         return _formatted(metric, samples.known(self._cell(run, levels)))
-
-    def _measured(self, scenario: str, metric: str, **levels: object) -> str:
-        """Return the mean over all trials of a cell, invalid ones as well: a text that uses it must say so."""
-        run = self.runs[scenario]
-        return _formatted(metric, take_samples(run.trials, metric).known(self._cell(run, levels)))
 
     def _waiting(self, scenario: str, **levels: object) -> str:
         """Return the share of finding and waiting for work of a cell, with its interval over samples."""
@@ -233,8 +221,9 @@ class RecordedStudy:
         values = rows[rows["component"] == component]["value"]
         return units.seconds(values.sum()) if len(values) else NOTHING
 
-    def _part(self, scenario: str, service: str, *components: str, level: str = "category", **levels: object) -> str:
-        """Return the CPU time per request of parts of a service, by the stored components."""
+    def _part(self, scenario: str, service: str, *components: str, **levels: object) -> str:
+        """Return the CPU time per request of a service, `all` or parts of it, by the stored components."""
+        level = "service" if components == ("all",) else "category"
         rows = self.runs[scenario].table("components")
         rows = rows[(rows["cell_id"] == self._cell(self.runs[scenario], levels)) & (rows["level"] == level)]
         rows = rows[(rows["service"] == service) & rows["component"].isin(components)]
@@ -272,9 +261,8 @@ class RecordedStudy:
         low, high = (geometric_mean(map(math.exp, logs)) for logs in known)
         return units.size((high - low) / (many - few))
 
-    def _state(self, beginning: str, *, chinese: bool = False) -> str:
-        state = self.claims_named((beginning,))[0].state
-        return CHINESE[state] if chinese else state
+    def _state(self, beginning: str) -> str:
+        return self.claims_named((beginning,))[0].state
 
     def _heap(self, scenario: str, few: int, many: int, **levels: object) -> str:
         """Return the live heap for each connection beyond a few, from medians of the samples in usable trials."""
@@ -288,17 +276,6 @@ class RecordedStudy:
             medians.append(rows[inside & (rows["metric"] == "heap_bytes")]["value"].median())
         low, high = medians
         return NOTHING if math.isnan(high - low) else units.size((high - low) / (many - few))
-
-    def _known(self, name: str) -> bool:
-        is_recorded = self.study.figures[name].scenario in self.runs
-        return is_recorded and any(ratio.ratio is not None for ratio in self.figure(name).ratios)
-
-    def _usable(self, scenario: str, metric: str, **levels: object) -> bool:
-        run = self.runs[scenario]
-        return len(take_samples(run.trials, metric, run.data.exclusions).known(self._cell(run, levels))) > 0
-
-    def _profiled(self, scenario: str) -> bool:
-        return bool(self.runs[scenario].service_profiles)
 
     def _saved(self, scenario: str, of: Mapping[str, object], to: Mapping[str, object], *categories: str) -> str:
         """Return the CPU time per request that a cell saves, in all or in categories of its profile."""
