@@ -232,7 +232,7 @@ _MIXED = {"mixed": "部分成立"}
 
 def commands(study: Study) -> tuple[str, ...]:
     """Return the commands that run the scenarios of a study again, in a fresh checkout."""
-    return study.commands or ("benchkit lab up", *(f"benchkit run {name}" for name in study.scenarios))
+    return (study.lab, *(f"benchkit run {name} {study.options.get(name, '')}".strip() for name in study.scenarios))
 
 
 def summary_table(studies: Sequence[RecordedStudy]) -> str:

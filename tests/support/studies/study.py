@@ -20,7 +20,6 @@ from pydantic import Field
 
 from benchkit import units
 from benchkit.comparison.claims import ClaimResult, ClaimState, judge_claim
-from benchkit.comparison.components import components_of
 from benchkit.comparison.cpu_profiles import ServiceProfile
 from benchkit.comparison.ratios import Ratio
 from benchkit.document import parse_document
@@ -28,7 +27,6 @@ from benchkit.models.base import Frozen
 from benchkit.models.claims import CellPair, Claim, published_of
 from benchkit.models.metrics import metric_named
 from benchkit.report.stored_run import StoredRun, read_run
-from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import geometric_mean, take_samples
 from benchkit.store.store import Store, open_store
 from tests.support.paths import ROOT
@@ -39,8 +37,8 @@ NOTHING = "(no usable trial)"
 """Text in place of a mean of nothing."""
 CHINESE = {"holds": "成立", "refuted": "不成立", "undecided": "未决", "not testable here": "在此无法检验"}
 """Results of claims in Chinese."""
-PROXY = "front"
-"""Name of the proxy in the stacks of all shipped scenarios."""
+PROXY, SERVER = "front", "app"
+"""Names of the proxy, and of the server behind it, in stacks of shipped scenarios."""
 
 
 class Sentence(Frozen):
@@ -96,8 +94,9 @@ class Study(Frozen):
     chinese: str
     drawn: tuple[DrawnRatio, ...]
     """Ratios of the answer, with the published ones beside them."""
-    commands: tuple[str, ...] = ()
-    """Commands that run the scenarios again; empty: a lab, and `benchkit run` of each."""
+    lab: str = "benchkit lab up"
+    options: Mapping[str, str] = Field(default_factory=dict)
+    """Options of `benchkit run`, by scenario."""
 
 
 def telemetry_of(run: StoredRun, cell: str) -> pd.DataFrame:
@@ -159,10 +158,8 @@ class RecordedStudy:
             "ratio": self._ratio,
             "mean": self._mean,
             "waiting": self._waiting,
-            "saved": self._saved,
             "share": self._share,
             "cost": self._cost,
-            "part": self._part,
             "wire": self._wire,
             "connection": self._connection,
             "heap": self._heap,
@@ -213,21 +210,12 @@ class RecordedStudy:
         profile = self._profile(scenario, levels)
         return units.share(sum(profile.categories[category] for category in categories))
 
-    def _cost(self, scenario: str, component: str, **levels: object) -> str:
-        """Return the CPU time per request of a cell in user code or in the kernel, by the stored components."""
-        run = self.runs[scenario]
-        rows = run.table("components")
-        rows = rows[(rows["cell_id"] == self._cell(run, levels)) & (rows["level"] == "mode")]
-        values = rows[rows["component"] == component]["value"]
-        return units.seconds(values.sum()) if len(values) else NOTHING
-
-    def _part(self, scenario: str, service: str, *components: str, **levels: object) -> str:
-        """Return the CPU time per request of a service, `all` or parts of it, by the stored components."""
-        level = "service" if components == ("all",) else "category"
+    def _cost(self, scenario: str, *components: str, column: str = "value", **levels: object) -> str:
+        """Return the CPU time per request of components of the server, or its difference to the baseline."""
         rows = self.runs[scenario].table("components")
-        rows = rows[(rows["cell_id"] == self._cell(self.runs[scenario], levels)) & (rows["level"] == level)]
-        rows = rows[(rows["service"] == service) & rows["component"].isin(components)]
-        return units.seconds(rows["value"].sum()) if len(rows) else NOTHING
+        rows = rows[(rows["cell_id"] == self._cell(self.runs[scenario], levels)) & (rows["service"] == SERVER)]
+        rows = rows[rows["component"].isin(components)]
+        return units.seconds(abs(rows[column].sum())) if len(rows) else NOTHING
 
     def _wire(self, scenario: str, metric: str, **levels: object) -> str:
         """Return the bytes per request on the server's link, the median of the trials, by its telemetry."""
@@ -276,18 +264,6 @@ class RecordedStudy:
             medians.append(rows[inside & (rows["metric"] == "heap_bytes")]["value"].median())
         low, high = medians
         return NOTHING if math.isnan(high - low) else units.size((high - low) / (many - few))
-
-    def _saved(self, scenario: str, of: Mapping[str, object], to: Mapping[str, object], *categories: str) -> str:
-        """Return the CPU time per request that a cell saves, in all or in categories of its profile."""
-        run = self.runs[scenario]
-        pair = ComparedCells(self._cell(run, dict(of)), self._cell(run, dict(to)))
-        wanted = set(categories or ("all",))
-        parts = [
-            each.difference
-            for each in components_of(run.data, [pair])
-            if each.level == "category" and each.component in wanted
-        ]
-        return units.seconds(-sum(parts))
 
     @staticmethod
     def _cell(run: StoredRun, levels: Mapping[str, object]) -> str:
