@@ -266,18 +266,18 @@ def draw(recorded: RecordedStudy) -> Figure:
     ]
     figure = Figure(figsize=(10, 1 + 0.42 * len(rows)), layout="constrained", dpi=150)
     axes = figure.subplots()
-    measured, diamond = {"color": "#2b5d8a"}, {"color": "#b3402e", "fillstyle": "none"}
+    blue, red = "#2b5d8a", "#b3402e"
     for y, (_, _, ratio, published) in enumerate(rows):
         if ratio.low is not None and ratio.high is not None:
-            axes.plot([ratio.low, ratio.high], [y, y], linewidth=2.5, solid_capstyle="butt", **measured)
-        axes.plot([ratio.ratio or 1.0], [y], "o", label="" if y else "measured, with its 95 % interval", **measured)
+            axes.plot([ratio.low, ratio.high], [y, y], linewidth=2.5, color=blue, solid_capstyle="butt")
+        axes.plot([ratio.ratio or 1.0], [y], "o", color=blue, label="" if y else "measured, with its 95 % interval")
         text = with_interval(ratio)
         if published is not None:
-            axes.plot([published], [y], "D", **diamond)
+            axes.plot([published], [y], "D", color=red, fillstyle="none")
             text += f"; published {published:g}"
         axes.text(1.02, y, text, transform=axes.get_yaxis_transform(), verticalalignment="center", fontsize=9)
     if any(published is not None for *_, published in rows):
-        axes.plot([], [], "D", label="published", **diamond)
+        axes.plot([], [], "D", color=red, fillstyle="none", label="published")
     axes.axvline(1, color="0.7", linewidth=0.8, zorder=0)
     axes.set_xscale("log")
     low, high = axes.get_xlim()

@@ -100,8 +100,9 @@ class Study(Frozen):
 
 
 def telemetry_of(run: StoredRun, cell: str) -> pd.DataFrame:
-    """Return the telemetry of the measured trials of a cell."""
-    return run.telemetry[run.telemetry["trial_id"].isin(list(run.trials_of(cell)["trial_id"]))]
+    """Return the telemetry of the measured trials of a cell, within their windows."""
+    ends = run.telemetry["trial_id"].map(run.trials_of(cell).set_index("trial_id")["duration_s"]).astype("float64")
+    return run.telemetry[(run.telemetry["t_s"] >= 0) & (run.telemetry["t_s"] <= ends)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,10 +224,7 @@ class RecordedStudy:
         cell = self._cell(run, levels)
         rows = telemetry_of(run, cell)
         rows = rows[(rows["metric"] == metric) & (rows["host"] == "sut") & (rows["instance"] != "lo")]
-        inside = rows[
-            (rows["t_s"] >= 0) & (rows["t_s"] <= rows["trial_id"].map(run.measured.set_index("trial_id")["duration_s"]))
-        ]
-        ends = inside.sort_values("t_s").groupby(["trial_id", "instance"])[["t_s", "value"]].agg(["first", "last"])
+        ends = rows.sort_values("t_s").groupby(["trial_id", "instance"])[["t_s", "value"]].agg(["first", "last"])
         rates = (ends["value"]["last"] - ends["value"]["first"]) / (ends["t_s"]["last"] - ends["t_s"]["first"])
         per_request = rates.groupby("trial_id").max() / run.trials_of(cell).set_index("trial_id")["rps"]
         return f"{per_request.median():.0f} B"
@@ -256,12 +254,11 @@ class RecordedStudy:
         """Return the live heap for each connection beyond a few, from medians of the samples in usable trials."""
         run = self.runs[scenario]
         excluded = list(run.values("server_memory_bytes").exclusions)
-        durations = run.measured.set_index("trial_id")["duration_s"].drop(excluded)
         medians = []
         for number in (few, many):
             rows = telemetry_of(run, self._cell(run, {**levels, "connections": number}))
-            inside = (rows["t_s"] >= 0) & (rows["t_s"] <= rows["trial_id"].map(durations).astype("float64"))
-            medians.append(rows[inside & (rows["metric"] == "heap_bytes")]["value"].median())
+            usable = rows[(rows["metric"] == "heap_bytes") & ~rows["trial_id"].isin(excluded)]
+            medians.append(usable["value"].median())
         low, high = medians
         return NOTHING if math.isnan(high - low) else units.size((high - low) / (many - few))
 
