@@ -336,10 +336,6 @@ class SliceRow(Row, table="slices"):
     server_cpu_s: Annotated[Real, Column("CPU time of the trial's services", unit="sec")] = None
     neighbour_cpu_s: Annotated[Real, Column("CPU time of the services of the block's other cells", unit="sec")] = None
     generator_cpu_s: Annotated[Real, Column("CPU time of the generators", unit="sec")] = None
-    foreign_cpu_s: Annotated[
-        Real, Column("CPU time on the trial's CPUs that no process of the run was charged with", unit="sec")
-    ] = None
-    stolen_s: Annotated[Real, Column("time that the hypervisor took from the trial's CPUs", unit="sec")] = None
     server_loop_s: Annotated[Real, Column("CPU time of a small fixed loop on the servers' CPUs", unit="sec")] = None
     time_wait: Annotated[Count, Column("sockets in TIME_WAIT on its services' hosts at its start")] = None
 
@@ -405,7 +401,8 @@ class ComponentRow(Row, table="components"):
         str,
         Column(
             "rate, cores: logarithms that add up to the log ratio of rates, or of cores used. "
-            "service, mode, category, function: parts of the CPU time per request. "
+            "service, mode, category: parts of the CPU time per request. "
+            "answer: of the mean time of an answer at a held rate. "
             "system calls, waiting: of traced trials"
         ),
     ]

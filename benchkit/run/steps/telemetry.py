@@ -13,7 +13,7 @@ from benchkit.agent.telemetry import Telemetry
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.loadtools.load_shares import turn_s
-from benchkit.models.telemetry import AGENT_SERVICE, SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service
+from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service
 from benchkit.models.trial import ProcessId, WatchRecord
 from benchkit.run.steps.slice_telemetry import BlockTelemetry, Reals, block_service, telemetry_of_trial
 from benchkit.run.steps.state import Block, Trial
@@ -186,16 +186,13 @@ def _file_name(host: Host) -> str:
 
 
 CPU_S = "cpu_s_total"
-BUSY = ("cpu_user_s_total", "cpu_system_s_total", "cpu_irq_s_total", "cpu_softirq_s_total")
-STOLEN = ("cpu_steal_s_total",)
-
 Windows = Sequence[tuple[int, int]]
 
 
 def add_slice_figures(block: Block, trial: Trial, hosts: Sequence[Host], blocks: Mapping[str, BlockTelemetry]) -> None:
     """Add the figures of each slice to a trial, and the CPU time of its services and generators.
 
-    The CPU time of an external server is unknown, and therefore also that of other programs.
+    The CPU time of an external server is unknown.
     """
     windows = {host.name: block.windows_ns(trial, host) for host in hosts}
     server_trial = trial.owner or trial
@@ -214,7 +211,6 @@ def add_slice_figures(block: Block, trial: Trial, hosts: Sequence[Host], blocks:
         for each in other.running_services
     ]
     of_generators = [cpu_s(each.host, generator_service(each.number)) for each in trial.generators]
-    of_agents = [cpu_s(host.name, AGENT_SERVICE) for host in hosts]
     trial.cpu_s |= {name: float(grown.sum()) for name, grown in own.items() if grown is not None}
     trial.generators = tuple(
         each if grown is None else each.model_copy(update={"cpu_s": float(grown.sum())})
@@ -223,13 +219,10 @@ def add_slice_figures(block: Block, trial: Trial, hosts: Sequence[Host], blocks:
     count = len(trial.slices)
     unknown = [None] * count
     unwatched = {each.trial_id for each in block.trials if each.owner is None and each.cell.spec.external}
-    run_by_benchkit = _known([*own.values(), *others, *of_generators, *of_agents])
     columns: dict[str, Sequence[Any]] = {
         "server_cpu_s": unknown if server_trial.trial_id in unwatched else _sums([*own.values()], count),
         "neighbour_cpu_s": unknown if unwatched - {server_trial.trial_id} else _sums(_known(others), count),
         "generator_cpu_s": _sums(of_generators, count),
-        "foreign_cpu_s": unknown if unwatched else _foreign(trial, hosts, blocks, windows, run_by_benchkit),
-        "stolen_s": _on_cpus(trial, hosts, blocks, windows, STOLEN),
         "server_loop_s": _loops(trial, blocks, windows) if trial.running_services else unknown,
         "time_wait": _time_wait(trial, blocks, windows) if trial.running_services else unknown,
     }
@@ -249,48 +242,6 @@ def _sums(parts: Sequence[Reals | None], count: int) -> list[float | None]:
 
 def _known(parts: Iterable[Reals | None]) -> list[Reals]:
     return [part for part in parts if part is not None]
-
-
-def _foreign(
-    trial: Trial,
-    hosts: Sequence[Host],
-    blocks: Mapping[str, BlockTelemetry],
-    windows: Mapping[str, Windows],
-    known: Sequence[Reals],
-) -> list[float | None]:
-    """Return the CPU time in each slice on the trial's CPUs without that of the run; rounding may make it negative.
-
-    Most kernels charge interrupts to the running process; with other kernels this figure includes them.
-    """
-    busy = _on_cpus(trial, hosts, blocks, windows, BUSY)
-    taken = np.sum(known, axis=0) if known else np.zeros(len(busy))
-    return [None if total is None else float(total - own) for total, own in zip(busy, taken, strict=True)]
-
-
-def _on_cpus(
-    trial: Trial,
-    hosts: Sequence[Host],
-    blocks: Mapping[str, BlockTelemetry],
-    windows: Mapping[str, Windows],
-    metrics: Sequence[str],
-) -> list[float | None]:
-    """Return the growth of host counters on the CPUs of the trial's processes; hosts of one machine share its CPUs."""
-    cpus: dict[str, set[int]] = {}
-    for name, of_process in (
-        *((each.service.host, each.service.process.cpus) for each in trial.running_services),
-        *((each.host, each.cpus) for each in trial.generators),
-    ):
-        cpus.setdefault(str(trial.hosts[name].facts.boot_id or name), set()).update(of_process)
-    by_machine: dict[str, Host] = {}
-    for host in hosts:
-        by_machine.setdefault(str(host.facts.boot_id or host.name), host)
-    parts = [
-        blocks[by_machine[machine].name].growth((None, metric, str(cpu)), windows[by_machine[machine].name])
-        for machine, used in cpus.items()
-        for cpu in sorted(used)
-        for metric in metrics
-    ]
-    return _sums(parts, len(trial.slices))
 
 
 def _loops(trial: Trial, blocks: Mapping[str, BlockTelemetry], windows: Mapping[str, Windows]) -> list[float | None]:
