@@ -32,7 +32,6 @@ INTERFACE_COLUMNS = (
 )
 COUNTERS = {
     b"ActiveOpens": ("tcp_active_opens_total", None),
-    b"PassiveOpens": ("tcp_passive_opens_total", None),
     b"CurrEstab": ("tcp_sockets", "established"),
     b"ListenOverflows": ("listen_overflows_total", None),
     b"ListenDrops": ("listen_drops_total", None),

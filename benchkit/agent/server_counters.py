@@ -49,7 +49,6 @@ NODE_WORKER = {
     "heap_bytes": "heap_bytes",
     "gc_total": "gc_total",
     "gc_pause_s_total": "gc_pause_s",
-    "event_loop_active_s_total": "event_loop_active_s",
 }
 QUIC = {"connections_accepted_total": "accepted", "quic_connections": "open"}
 """Metric → name on the page; a value that is missing, as in some releases of Go, is absent."""

@@ -55,7 +55,6 @@ HOST_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric("context_switches_total", "1", None, "context switches of all cores"),
     TelemetryMetric("tcp_sockets", "1", "state", "established, in_use, orphaned, time_wait, allocated"),
     TelemetryMetric("tcp_active_opens_total", "1", None, "connections opened by programs of the host (ActiveOpens)"),
-    TelemetryMetric("tcp_passive_opens_total", "1", None, "connections that arrived at its listeners (PassiveOpens)"),
     TelemetryMetric("listen_overflows_total", "1", None, "accept queue full (ListenOverflows)"),
     TelemetryMetric("listen_drops_total", "1", None, "connections dropped at a listener (ListenDrops)"),
     TelemetryMetric("req_queue_full_cookies_total", "1", None, "TCPReqQFullDoCookies"),
@@ -102,7 +101,6 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     _sparse("allocated_bytes_total", "B", "process", "Go: allocated on the heap (/gc/heap/allocs)"),
     _sparse("mutex_wait_s_total", "s", "process", "Go: waits of goroutines for locks (/sync/mutex/wait/total)"),
     TelemetryMetric("folder_bytes", "B", "folder", "disk space of its own folder after the window"),
-    _sparse("event_loop_active_s_total", "s", "process", "Node: time that the loop was active (eventLoopUtilization)"),
 )
 """Metrics of a service (a process tree); load generators are services named by `generator_service`."""
 
