@@ -14,6 +14,8 @@ from benchkit.stats.cell_pairs import ComparedCells
 
 WAITING: frozenset[LimitKind] = frozenset({"slots", "rate", "not reached"})
 """Limits of servers that leave CPU time unused."""
+FOR_WORK = "work"
+"""Word in the names of waits of threads that have nothing to do (`benchkit.store.profile_tables`)."""
 MOST_CPU = 0.5
 """Share of CPU time in an answer without load, from which on it does not mainly wait."""
 
@@ -45,7 +47,8 @@ def waiting_clause(
         clauses += [f"in each, {queues[0]}"] if queues[0] else []
     else:
         clauses += [f"in {names[side]}, {text}" for side, text in zip(sides, queues, strict=True) if text]
-    if traced := [each for each in components if each.level == "waiting" and not each.is_sum]:
+    traced = [each for each in components if each.level == "waiting" and not each.is_sum]
+    if traced := [each for each in traced if FOR_WORK not in each.component]:
         most = max(traced, key=lambda each: abs(each.difference))
         time, more = units.seconds(abs(most.difference)), "more" if most.difference > 0 else "less"
         clauses.append(f"by traces, threads of {names[cell]} wait {time} {more} for {most.component}")

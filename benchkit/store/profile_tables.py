@@ -132,7 +132,8 @@ _REASONS = (
     ("locks of the kernel", re.compile(r"\b(__)?(mutex_lock|rwsem_|down_(read|write))")),
     ("disk", re.compile(r"\bio_schedule|folio_wait|\bsubmit_bio|\bblk_|jbd2_|\bvfs_fsync|filemap_")),
     ("connections", re.compile(r"inet_csk_accept")),
-    ("sockets", re.compile(r"sk_wait_data|sk_stream_wait|wait_for_more_packets|unix_stream|tcp_recvmsg|lock_sock")),
+    ("Unix sockets", re.compile(r"\bunix_(stream|dgram)_")),
+    ("sockets", re.compile(r"sk_wait_data|sk_stream_wait|wait_for_more_packets|tcp_recvmsg|lock_sock")),
     ("signals", re.compile(r"sigtimedwait|sigsuspend")),
     ("other processes", re.compile(r"\bdo_wait\b|kernel_wait4|wait_for_completion")),
 )

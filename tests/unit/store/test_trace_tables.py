@@ -40,6 +40,8 @@ def test_threads_wait_for_work_locks_and_a_cpu() -> None:
         ("io_schedule", "disk"),
         ("folio_wait_bit_common", "disk"),
         ("inet_csk_accept", "connections"),
+        ("unix_stream_data_wait", "Unix sockets"),
+        ("tcp_recvmsg_locked", "sockets"),
         ("unheard_of", "others"),
     ],
 )
