@@ -168,7 +168,7 @@ class Session:
         name, tree = service.name, ProcessTree(child, self._process_trees)
         self._service_trees[name] = tree
         activity = TreeActivity(tree)
-        self.sampler.add(name, tree.sample, partial(quota_throttling, child))
+        self.sampler.add(name, tree.sample, partial(quota_throttling, child), activity.run_queue_delay)
         self.sampler.add(name, activity.context_switches, activity.storage_writes, ticks=[Tick.REQUESTED])
         if service.listeners:
             pid = None if child.group is None else network_of(child.group.pids())

@@ -287,6 +287,8 @@ def _print_measured(server: ServerResult, rate_held: float | None) -> None:
     if server.held is not None and rate_held is not None:
         for title, time_s in (("p50", server.held.p50_s), ("p99", server.held.p99_s), ("p99.9", server.held.p999_s)):
             lines[f"{title} at {units.requests_per_s(rate_held)}"] = units.seconds(time_s)
+        if server.held.answer is not None:
+            lines[f"mean at {units.requests_per_s(rate_held)}"] = server.held.answer.text
     lines |= {"CPU per request": units.seconds(server.server_cpu_s_per_request), "trials": server.verdicts.text}
     width = max(map(len, lines))
     for name, text in lines.items():

@@ -23,6 +23,7 @@ TITLES = {
     "service": "CPU time per request by service",
     "mode": "CPU time per request in user code and in the kernel",
     "category": "CPU time per request by category: profiles, scaled to the unprofiled trials beside them",
+    "answer": "mean time of an answer at the held rate: CPU time, run-queue delay, and the rest, waits without CPU",
     "system calls": "system calls per request, from traces",
     "waiting": "time that threads are off the CPU per request by what they wait for, from traces",
 }

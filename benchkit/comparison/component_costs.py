@@ -1,7 +1,7 @@
 """CPU time per request of single trials by its parts: services, their user and system time, categories of profiles.
 
 Each table has a row for each part of a trial: trial_id, cell_id, block, service, component, value. The parts of a trial
-add up to its CPU time per request; the remainder is a row of its own.
+add up to its CPU time per request, or to the mean time of an answer; the remainder is a row of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pandas as pd
 from benchkit.comparison.runs.counters import increases_of, of_servers
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.design import stack_of
-from benchkit.models.metrics import CPU, KERNEL, RPS, USER_CODE, ComponentMetric, part_in_claims
+from benchkit.models.metrics import CPU, KERNEL, MEAN, RPS, USER_CODE, ComponentMetric, part_in_claims
 from benchkit.models.trial import TrialRecord
 from benchkit.stats.samples import excluded_ids
 
@@ -23,7 +23,9 @@ ROUNDING = 1e-3
 """Share of the CPU time of a trial by which the sum of its services may differ: both are read within a millisecond."""
 SUM, REST = "all", "not attributed"
 """Components of a level: the sum of all others, and the remainder of that sum."""
-USER_CPU = "user_cpu_s_total"
+TOTAL_CPU, USER_CPU, RUN_QUEUE = "cpu_s_total", "user_cpu_s_total", "run_queue_s_total"
+CPU_TIME, RUN_QUEUE_DELAY, WITHOUT_CPU = "CPU time", "run-queue delay", "waits without CPU"
+"""Parts of the mean time of an answer."""
 LIMITS = frozenset({"generator-saturated", "link-saturated", "throttled"})
 """Checks of limits of the rate. They exclude no trace: the system calls of a request are the same at any rate."""
 COLUMNS = ["trial_id", "cell_id", "block", "service", "component", "value"]
@@ -42,7 +44,7 @@ class TrialCosts:
 
     @cached_property
     def increases(self) -> pd.DataFrame:
-        """Increases of CPU times: trial_id, service, metric, value."""
+        """Increases of CPU times and run-queue delays: trial_id, service, metric, value."""
         return _increases(self.run.rows("telemetry"), self.run.trials)
 
     @cached_property
@@ -100,6 +102,31 @@ class TrialCosts:
         return known[COLUMNS]
 
     @cached_property
+    def answers(self) -> pd.DataFrame:
+        """Parts of the mean time of an answer at a held rate in seconds: the response time, from when it was due.
+
+        CPU time and run-queue delay are of all threads of a service, divided by the requests. Threads that work on a
+        request side by side count together, and work in the background counts. The rest is what an answer waits without
+        CPU: for a timer, a lock, another service, the network or the load tool. It is no time of blocked threads, which
+        a server with an event loop or with goroutines need not have.
+        """
+        trials = self._of_kind("measure" if self.run.is_held else "held")
+        excluded = excluded_ids(self.run.exclusions, MEAN) | excluded_ids(self.run.exclusions, CPU)
+        trials = _usable(trials[trials[MEAN].notna()], excluded)
+        cpu = self._per_request(trials, TOTAL_CPU, CPU_TIME)
+        queue = self._per_request(trials, RUN_QUEUE, RUN_QUEUE_DELAY)
+        if queue.empty:
+            return queue
+        services = cpu.groupby("trial_id").size()
+        is_known = services.eq(queue.groupby("trial_id").size().reindex(services.index))
+        known = trials[trials["trial_id"].isin(services.index[is_known])]
+        parts = pd.concat([cpu, queue], ignore_index=True)
+        parts = parts[parts["trial_id"].isin(known["trial_id"])]
+        taken_s = known["trial_id"].map(parts.groupby("trial_id")["value"].sum()).astype("float64")
+        rest = known.assign(service="", component=WITHOUT_CPU, value=known[MEAN].astype("float64") - taken_s)
+        return pd.concat([parts, rest[COLUMNS]], ignore_index=True)
+
+    @cached_property
     def traces(self) -> pd.DataFrame:
         """System calls, and seconds that threads wait, per request of traced trials; `level` tells them apart."""
         trials = self._of_kind("trace")
@@ -129,9 +156,7 @@ class TrialCosts:
 
         Without telemetry it is known only for a stack with one service, from the CPU time of its trials.
         """
-        cpu = self.increases[self.increases["metric"] == "cpu_s_total"]
-        rows = cpu.merge(trials[["trial_id", "cell_id", "block", "requests"]], on="trial_id")
-        rows = rows.assign(value=rows["value"] / rows["requests"].astype("float64"), component=SUM)
+        rows = self._per_request(trials, TOTAL_CPU, SUM)
         scenario, cells = self.run.manifest.scenario, self.run.manifest.cells
         services = {cell.cell_id: list(stack_of(scenario, cell.levels).get("services") or ()) for cell in cells}
         unwatched = trials[~trials["trial_id"].isin(rows["trial_id"])]
@@ -140,6 +165,12 @@ class TrialCosts:
         names = unwatched["cell_id"].map(lambda cell_id: services[cell_id][0])
         alone = unwatched.assign(service=names, component=SUM, value=unwatched[CPU].astype("float64"))
         return pd.concat([each[COLUMNS] for each in (rows, alone) if len(each)] or [rows[COLUMNS]], ignore_index=True)
+
+    def _per_request(self, trials: pd.DataFrame, metric: str, component: str) -> pd.DataFrame:
+        """Return the increase of a counter of each service per request of its trial, as the rows of a component."""
+        rows = self.increases[self.increases["metric"] == metric]
+        rows = rows.merge(trials[["trial_id", "cell_id", "block", "requests"]], on="trial_id")
+        return rows.assign(value=rows["value"] / rows["requests"].astype("float64"), component=component)[COLUMNS]
 
 
 def component_trials(run: RunData, metric: ComponentMetric, column: str) -> pd.DataFrame:
@@ -178,13 +209,13 @@ def _cores_allowed(record: TrialRecord) -> float | None:
 
 def _usable(trials: pd.DataFrame, excluded: set[str]) -> pd.DataFrame:
     rows = trials[~trials["trial_id"].isin(excluded) & (trials[RPS] > 0) & (trials[CPU] > 0)]
-    return rows[["trial_id", "cell_id", "block", "duration_s", "requests", "bytes_total", RPS, CPU]]
+    return rows[["trial_id", "cell_id", "block", "duration_s", "requests", "bytes_total", RPS, CPU, MEAN]]
 
 
 def _increases(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the increases of the CPU times of services."""
+    """Return the increases of the CPU times and run-queue delays of services."""
     if telemetry.empty:
         return pd.DataFrame(columns=["trial_id", "service", "metric", "value"])
-    rows = telemetry[telemetry["service"].notna() & telemetry["metric"].isin(["cpu_s_total", USER_CPU])]
+    rows = telemetry[telemetry["service"].notna() & telemetry["metric"].isin([TOTAL_CPU, USER_CPU, RUN_QUEUE])]
     found = increases_of(of_servers(rows), trials)
     return found.groupby(["trial_id", "host", "service", "metric"], sort=False)["value"].sum().reset_index()

@@ -10,7 +10,7 @@ each service. Every level adds up; the remainder is a row of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -25,10 +25,10 @@ from benchkit.stats.cell_pairs import ComparedCells, between_runs, cell_in_run, 
 from benchkit.stats.inference import MIN_BLOCKS, mean_interval, serial_inflation, t_quantile, welch
 from benchkit.stats.samples import Reals
 
-Level = Literal["rate", "cores", "service", "mode", "category", "system calls", "waiting"]
+Level = Literal["rate", "cores", "service", "mode", "category", "answer", "system calls", "waiting"]
 """`rate`: logarithms that add up to the logarithm of the ratio of rates. `cores`: the same for the cores used.
-`service`, `mode`, `category`: parts of the CPU time per request. `system calls`, `waiting`: calls, and the time that
-threads are off the CPU, per request of traced trials."""
+`service`, `mode`, `category`: parts of the CPU time per request. `answer`: parts of the mean time of an answer at a
+held rate. `system calls`, `waiting`: calls, and the time that threads are off the CPU, per request of traced trials."""
 LOGARITHMIC: frozenset[Level] = frozenset({"rate", "cores"})
 TRACED: Mapping[Level, str] = {"system calls": "1/req", "waiting": "sec/req"}
 """Levels of traced trials, with their units."""
@@ -85,6 +85,11 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
     return tuple(found)
 
 
+def answer_components(answers: pd.DataFrame, pairs: Iterable[ComparedCells], alpha: float) -> tuple[Component, ...]:
+    """Return the components of the mean times of answers, from their parts (`TrialCosts.answers`)."""
+    return tuple(part for pair in pairs for part in _additive("answer", answers, _Compared(pair, alpha)))
+
+
 def components_between_runs(
     before: RunData, after: RunData, cells: Sequence[str], reference: str | None = None
 ) -> tuple[Component, ...]:
@@ -129,7 +134,8 @@ def _has_cpu_times(run: RunData) -> bool:
 def _tables(costs: TrialCosts) -> dict[Level, pd.DataFrame]:
     """Return the parts of the levels that add up per request."""
     traced = {level: costs.traces[costs.traces["level"] == level] for level in TRACED}
-    return {"service": costs.services, "mode": costs.modes, "category": costs.categories, **traced}
+    of_cpu: dict[Level, pd.DataFrame] = {"service": costs.services, "mode": costs.modes, "category": costs.categories}
+    return {**of_cpu, "answer": costs.answers, **traced}
 
 
 def _with_cores_allowed(costs: TrialCosts) -> pd.DataFrame:

@@ -12,14 +12,18 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.comparison.cell_labels import cell_views
+from benchkit.comparison.component_costs import CPU_TIME, RUN_QUEUE_DELAY, WITHOUT_CPU, TrialCosts
+from benchkit.comparison.components import Component, answer_components
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData
+from benchkit.comparison.why import answer_time_sentence
 from benchkit.judge.load_curve import LoadCurve, load_curve
 from benchkit.models.base import Frozen
 from benchkit.models.design import stack_of
 from benchkit.models.metrics import P50, P99, P999, PERCENTILES
 from benchkit.models.rows import LoadCurveRow
 from benchkit.models.thresholds import Thresholds, thresholds_of
+from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import excluded_ids
 
 HELD_METRICS = (P50, P99, P999)
@@ -35,6 +39,22 @@ class CellCurve(Frozen):
     curve: LoadCurve
 
 
+class AnswerTime(Frozen):
+    """Mean time of an answer at the held rate and its parts, in seconds, of all services (`TrialCosts.answers`)."""
+
+    mean_s: float
+    cpu_s: float
+    run_queue_s: float
+    without_cpu_s: float
+    """Rest, which the answer waits without CPU."""
+
+    @property
+    def text(self) -> str:
+        """The mean and its parts in words."""
+        cpu, queue, rest = map(units.seconds, (self.cpu_s, self.run_queue_s, self.without_cpu_s))
+        return f"{units.seconds(self.mean_s)}: {cpu} on CPUs, {queue} in run queues, {rest} waits without CPU"
+
+
 class HeldLatency(Frozen):
     """Latencies of a cell at the held rate, in seconds; None where its usable trials have too few requests."""
 
@@ -43,14 +63,20 @@ class HeldLatency(Frozen):
     p50_s: float | None
     p99_s: float | None
     p999_s: float | None
+    answer: AnswerTime | None = None
+    """Parts of the mean; None without telemetry of its services."""
 
 
 class HeldRate(Frozen):
-    """The phase of a run at a held rate, in requests per second, and its ratios of latencies to the baseline."""
+    """The phase of a run at a held rate, in requests per second, and its ratios of latencies to the baseline.
+
+    `parts` are the components of the differences of the mean times of answers.
+    """
 
     rate: float
     servers: tuple[HeldLatency, ...]
     ratios: tuple[Ratio, ...]
+    parts: tuple[Component, ...] = ()
 
     def of(self, cell_id: str) -> HeldLatency | None:
         """Return the latencies of a cell."""
@@ -118,16 +144,30 @@ def held_rate(held: RunData, ratios: Sequence[Ratio]) -> HeldRate:
 
     Percentiles are of the requests of all usable trials of a cell: a single trial may have too few for a p99.
     """
-    buckets = held.rows("latency")
+    buckets, answers = held.rows("latency"), TrialCosts(held).answers
     servers = []
     for view in cell_views(held.manifest):
         if view.unsupported is None:
             of_cell = held.trials.loc[held.trials["cell_id"] == view.cell_id, "trial_id"]
             usable = set(of_cell) - excluded_ids(held.exclusions, P50)
             p50, p99, p999 = _percentiles(buckets, usable)
-            servers.append(HeldLatency(cell_id=view.cell_id, label=view.label, p50_s=p50, p99_s=p99, p999_s=p999))
+            latencies = {"p50_s": p50, "p99_s": p99, "p999_s": p999}
+            answer = _answer_time(answers[answers["cell_id"] == view.cell_id])
+            servers.append(HeldLatency(cell_id=view.cell_id, label=view.label, answer=answer, **latencies))
     rate = float(held.trials["rate_requested"].astype("float64").median())
-    return HeldRate(rate=rate, servers=tuple(servers), ratios=tuple(each for each in ratios if not each.control))
+    compared = tuple(each for each in ratios if not each.control)
+    pairs = dict.fromkeys(ComparedCells(each.cell_id, each.baseline) for each in compared)
+    parts = answer_components(answers, pairs, held.alpha)
+    return HeldRate(rate=rate, servers=tuple(servers), ratios=compared, parts=parts)
+
+
+def _answer_time(answers: pd.DataFrame) -> AnswerTime | None:
+    """Return the means over trials of the parts of an answer's time; None without trials."""
+    if answers.empty:
+        return None
+    means = answers.groupby("component")["value"].sum() / answers["trial_id"].nunique()
+    cpu, queue, rest = (float(means[name]) for name in (CPU_TIME, RUN_QUEUE_DELAY, WITHOUT_CPU))
+    return AnswerTime(mean_s=cpu + queue + rest, cpu_s=cpu, run_queue_s=queue, without_cpu_s=rest)
 
 
 def _percentiles(buckets: pd.DataFrame, trials: set[str]) -> list[float | None]:
@@ -155,7 +195,7 @@ def limit_clause(curves: Mapping[str, LoadCurve], cells: Sequence[str], names: M
 
 
 def held_sentences(held: HeldRate, pairs: Sequence[tuple[str, str]], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence on the latencies of each cell and its baseline at the held rate."""
+    """Yield sentences on latencies of each cell and its baseline at the held rate, and parts of their difference."""
     for cell_id, baseline in pairs:
         cell, base, p99 = held.of(cell_id), held.of(baseline), held.ratio(cell_id, P99)
         at = f"At {units.requests_per_s(held.rate)}"
@@ -172,6 +212,9 @@ def held_sentences(held: HeldRate, pairs: Sequence[tuple[str, str]], names: Mapp
             f"{at} {names[cell_id]} answered in {units.seconds(cell.p50_s)}, {names[baseline]} in "
             f"{units.seconds(base.p50_s)}{tail}."
         )
+        parts = [each for each in held.parts if (each.cell_id, each.baseline_id) == (cell_id, baseline)]
+        if (sentence := answer_time_sentence(parts, names)) is not None:
+            yield sentence
 
 
 def _times(ratio: Ratio | None, of_all: float) -> str:

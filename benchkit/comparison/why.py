@@ -13,6 +13,8 @@ from benchkit.stats.cell_pairs import ComparedCells
 
 MAX_PARTS = 3
 """Parts of a difference that a sentence names, the largest."""
+LEAST_PART = 0.1
+"""Share of the difference of two mean times of an answer from which on a sentence names a part."""
 
 
 def components_by_pair(components: Sequence[Component]) -> dict[ComparedCells, list[Component]]:
@@ -61,22 +63,24 @@ def cost_explanation(
 
     None where no part is shown to differ.
     """
-    parts = _largest_parts(components)
+    parts = _largest_parts(finest_parts(components))
     return "; ".join([", ".join(parts), *(cause_clause(each, names) for each in causes[:1])]) if parts else None
 
 
 def difference_sentence(
     pair: ComparedCells, components: Sequence[Component], names: Mapping[str, str], causes: Sequence[Cause] = ()
 ) -> str | None:
-    """Return why two cells differ, as a sentence; None if neither rate nor CPU time per request is shown to differ."""
+    """Return why two cells differ, in sentences; None if no rate, CPU time or time of an answer is shown to differ."""
     cell, baseline = names[pair.cell_id], names[pair.baseline]
     reason = explanation(components, names, causes)
-    if reason is not None:
-        return f"{cell} differs from {baseline} {reason}."
     cost = next((each for each in components if each.level == "rate" and each.component == COST), None)
-    if cost is None or not is_shown(cost):
-        return None
-    return f"{cell} is not shown to differ from {baseline} in its rate, but {_cost_clause(cost, components)}."
+    sentences = [answer_time_sentence(components, names)]
+    if reason is not None:
+        sentences.insert(0, f"{cell} differs from {baseline} {reason}.")
+    elif cost is not None and is_shown(cost):
+        clause = _cost_clause(cost, components)
+        sentences.insert(0, f"{cell} is not shown to differ from {baseline} in its rate, but {clause}.")
+    return " ".join(filter(None, sentences)) or None
 
 
 def cause_clause(cause: Cause, names: Mapping[str, str]) -> str:
@@ -89,7 +93,7 @@ def _cost_clause(cost: Component, components: Sequence[Component]) -> str:
         return f"the CPU time per request is not shown to differ ({units.seconds(cost.value)})"
     ends = units.ratio(math.exp(-cost.high)), units.ratio(math.exp(-cost.low))
     times = f"each request takes {units.ratio(math.exp(-cost.difference))} times the CPU time, {ends[0]} to {ends[1]}"
-    parts = _largest_parts(components)
+    parts = _largest_parts(finest_parts(components))
     return f"{times}: {', '.join(parts)}" if parts else times
 
 
@@ -104,9 +108,20 @@ def _relative_clause(term: Component) -> str:
     return f"the {term.component} {verb} {times} times as {size}, {units.ratio(low)} to {units.ratio(high)}"
 
 
-def _largest_parts(components: Sequence[Component]) -> list[str]:
-    parts = finest_parts(components)
-    shown = [each for each in parts if is_shown(each) and not each.is_sum][:MAX_PARTS]
+def answer_time_sentence(components: Sequence[Component], names: Mapping[str, str]) -> str | None:
+    """Return what the difference of two mean times of an answer consists of; None where none is shown."""
+    parts = [each for each in components if each.level == "answer"]
+    total = next((each for each in parts if each.is_sum), None)
+    if total is None or not is_shown(total):
+        return None
+    largest = _largest_parts(parts, least=LEAST_PART * abs(total.difference))
+    longer = "longer" if total.difference > 0 else "shorter"
+    text = f"{names[total.cell_id]} took {units.seconds(abs(total.difference))} {longer} on average"
+    return f"{text}: {', '.join(largest)}." if largest else None
+
+
+def _largest_parts(parts: Sequence[Component], least: float = 0.0) -> list[str]:
+    shown = [each for each in parts if is_shown(each) and not each.is_sum and abs(each.difference) >= least][:MAX_PARTS]
     is_alone = len({each.service for each in parts if each.service is not None}) == 1
     return [_part(each, is_alone=is_alone) for each in shown]
 

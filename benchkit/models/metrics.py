@@ -47,7 +47,7 @@ def metric_column(name: str) -> str:
     return _SHORT_NAMES.get(name, name)
 
 
-RPS, CPU = "rps", "server_cpu_s_per_request"
+RPS, CPU, MEAN = "rps", "server_cpu_s_per_request", "latency_mean_s"
 CAPACITY, GOODPUT = "capacity_rps", "overload_goodput_rps"
 """The metrics of capacity searches and of overload: comparisons show them first, where a run has them."""
 

@@ -74,6 +74,7 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric("quota_throttled_total", "1", None, "periods throttled by that quota (nr_throttled)"),
     TelemetryMetric("process_cpu_s_total", "s", "pid", "CPU time of a running process of the tree"),
     TelemetryMetric("thread_cpu_s_total", "s", "tid", "CPU time of a thread (load generators only)"),
+    TelemetryMetric("run_queue_s_total", "s", None, "time that its threads were ready to run and waited for a CPU"),
     TelemetryMetric("processes", "1", None, "processes of the tree"),
     TelemetryMetric("rss_bytes", "B", None, "resident memory of the tree"),
     _sparse("voluntary_switches_total", "1", None, "voluntary context switches"),

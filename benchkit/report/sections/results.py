@@ -142,7 +142,14 @@ def _held_row(cell: HeldLatency, held: HeldRate) -> dict[str, Entry]:
         ratio = held.ratio(cell.cell_id, metric)
         beside = f" ({times_with_interval(ratio)})" if ratio is not None and ratio.ratio is not None else ""
         row[metric_named(metric).title] = number(value, units.seconds, beside)
-    return row
+    times = {} if cell.answer is None else cell.answer.model_dump()
+    titles = {
+        "mean_s": "Mean",
+        "cpu_s": "CPU time",
+        "run_queue_s": "Run-queue delay",
+        "without_cpu_s": "Waits without CPU",
+    }
+    return row | {title: number(times.get(field), units.seconds) for field, title in titles.items()}
 
 
 def _class_row(result: ClassResult) -> dict[str, Entry]:

@@ -139,6 +139,25 @@ def test_workers_that_were_forked_are_in_the_tree_and_what_a_killed_one_took_sta
     assert each[str(workers[1])].numbers[-1] > 0.1
 
 
+BUSY_TWICE = "import os; os.fork()\nwhile True: pass"
+
+
+def test_busy_processes_on_one_core_are_on_it_or_in_its_run_queue(agent: AgentLink, watch: Watch) -> None:
+    cpu = min(os.sched_getaffinity(0))
+    process = agent.call(ProcessTable.start, ops.ProcessSpec([sys.executable, "-c", BUSY_TWICE], cpus=[cpu]))
+    wait_until(lambda: len(children_of(process.pid)) == 1)
+    watch.start(1.0, service(process))
+    watch.look()
+    time.sleep(3)
+    watch.look()
+    found, _ = watch.stop()
+    stop(agent, process)
+    on_cpu, in_queue = (found["app", metric, None] for metric in ("cpu_s_total", "run_queue_s_total"))
+    elapsed_s, cpu_s, queue_s = (series[-1] - series[0] for series in (in_queue.t_ns, on_cpu.numbers, in_queue.numbers))
+    assert cpu_s + queue_s == pytest.approx(2 * elapsed_s / SECOND_NS, rel=0.05)
+    assert queue_s > 0.9 * cpu_s
+
+
 LISTENING = """
 import socket, time
 def listen(address, backlog, family=socket.AF_INET):

@@ -53,6 +53,8 @@ def test_pools_are_named_and_answer_at_an_equal_held_rate(cli: Cli, waiting_serv
     for server, wait_s in ((fast, 0.01), (slow, 0.02)):
         assert server["p50_s"] is None or server["p50_s"] >= wait_s, "null where other work disturbed all trials"
         assert {"p99_s", "p999_s"} <= set(server)
+        if (answer := server["answer"]) is not None:
+            assert answer["without_cpu_s"] > 0.9 * wait_s > 0.9 * answer["cpu_s"] > 0
     assert {"latency_p50_s", "latency_p99_s"} <= {ratio["metric"] for ratio in held["ratios"]}
 
 

@@ -10,12 +10,18 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.compare import answer_of_run, held_of
+from benchkit.comparison.component_costs import CPU_TIME, RUN_QUEUE_DELAY, WITHOUT_CPU
+from benchkit.comparison.components import Component, components_of
 from benchkit.comparison.load_curves import cell_curves
 from benchkit.comparison.runs.run_data import RunData, run_data_from_tables
-from tests.support.comparison.sides import BASELINE, CELL, Side, compared
+from benchkit.comparison.waiting import waiting_clause
+from benchkit.stats.cell_pairs import ComparedCells
+from tests.support.comparison.sides import BASELINE, CELL, RPS, Side, compared
 
 SERVICE_S = {CELL: 0.010, BASELINE: 0.005}
 SLOTS = 8
+CPU_S, QUEUED_S = 1e-4, {CELL: 8e-4, BASELINE: 2e-4}
+"""CPU time and run-queue delay of an answer at the held rate."""
 
 
 def points(cell_id: str) -> list[dict[str, Any]]:
@@ -42,7 +48,12 @@ def points(cell_id: str) -> list[dict[str, Any]]:
 @pytest.fixture
 def run(tmp_path: Path) -> RunData:
     """Return a run of two pools, with a load curve of each and a phase at a held rate."""
-    measured = compared(tmp_path, Side(), Side())
+    sides = (
+        # Samples are 2.2 s apart, for requests of 2 s.
+        Side({("cpu_s_total", "app"): CPU_S * RPS / 1.1, ("run_queue_s_total", "app"): QUEUED_S[cell] * RPS / 1.1})
+        for cell in (CELL, BASELINE)
+    )
+    measured = compared(tmp_path, *sides)
     trials = measured.trials.assign(connections=16, server_cpu_s_per_request=1e-4)
     service_s = trials["cell_id"].map(SERVICE_S)
     noise = 1 + 0.002 * (trials["block"] % 3) * trials["cell_id"].eq(CELL)
@@ -51,6 +62,7 @@ def run(tmp_path: Path) -> RunData:
         kind="held",
         trial_id=trials["trial_id"] + "-held",
         rate_requested=400.0,
+        latency_mean_s=service_s * noise,
         latency_p50_s=service_s * noise,
         latency_p99_s=1.1 * service_s * noise,
         latency_p999_s=1.2 * service_s * noise,
@@ -65,7 +77,9 @@ def run(tmp_path: Path) -> RunData:
         for trial_id, time_s in zip(held["trial_id"], held["cell_id"].map(SERVICE_S), strict=True)
         for factor, count in ((1.0, 980), (1.1, 19), (1.2, 1))
     ]
-    tables = {"load_curve": rows, "latency": pd.DataFrame(buckets)}
+    telemetry = measured.rows("telemetry")
+    telemetry = pd.concat([telemetry, telemetry.assign(trial_id=telemetry["trial_id"] + "-held")], ignore_index=True)
+    tables = {"load_curve": rows, "latency": pd.DataFrame(buckets), "telemetry": telemetry}
 
     def table(name: str) -> pd.DataFrame:
         return tables[name] if name in tables else measured.rows(name)
@@ -77,7 +91,7 @@ def run(tmp_path: Path) -> RunData:
 
 def test_a_pair_of_pools_is_answered_by_rate_slots_waits_and_latency(run: RunData) -> None:
     assert [(each.cell_id, each.curve.knee) for each in cell_curves(run)] == [(BASELINE, 8), (CELL, 8)]
-    rate, why, fast = answer_of_run(run).sentences
+    rate, why, fast, mean = answer_of_run(run).sentences
     assert rate.startswith("cell handled 0.50× the requests of base (")
     assert rate.endswith("): each serves 8 requests at a time.")
     assert why == (
@@ -87,6 +101,24 @@ def test_a_pair_of_pools_is_answered_by_rate_slots_waits_and_latency(run: RunDat
     assert fast.startswith(
         "At 400 requests/s cell answered in 10.0 ms, base in 5.00 ms (p99 11.0 ms and 5.50 ms: 2.00×"
     )
+    assert (
+        mean
+        == "cell took 5.02 ms longer on average: 4.42 ms more for waits without CPU, 600 µs more for run-queue delay."
+    )
+
+
+def test_traces_say_what_threads_wait_for_except_for_work(run: RunData) -> None:
+    traced = [
+        Component(
+            cell_id=CELL, baseline_id=BASELINE, level="waiting", service="app", component=name, unit="sec/req",
+            value=wait_s, baseline_value=0.006, difference=wait_s - 0.006, blocks=3,
+        )
+        for name, wait_s in (("work in epoll", 0.02), ("timers", 0.0011), ("pipes", 0.007))
+    ]  # fmt: skip
+    curves = {each.cell_id: each.curve for each in cell_curves(run)}
+    clause = waiting_clause(ComparedCells(CELL, BASELINE), run, curves, traced, {CELL: "b", BASELINE: "a"})
+    assert clause is not None
+    assert clause.endswith("; by traces, threads of b wait 4.90 ms less for timers")
 
 
 def test_a_phase_at_a_held_rate_has_ratios_of_its_own(run: RunData) -> None:
@@ -95,6 +127,35 @@ def test_a_phase_at_a_held_rate_has_ratios_of_its_own(run: RunData) -> None:
     assert held.rate == 400
     assert {ratio.metric for ratio in held.ratios} == {"latency_p50_s", "latency_p99_s", "latency_p999_s"}
     assert all(ratio.low is not None and ratio.low < 2 < (ratio.high or 0) * 1.01 for ratio in held.ratios)
+
+
+def test_the_mean_time_of_an_answer_is_cpu_time_run_queue_delay_and_the_rest(run: RunData) -> None:
+    *parts, total = (each for each in components_of(run) if each.level == "answer")
+    assert total.value == pytest.approx(0.01, rel=0.01)
+    assert total.baseline_value == pytest.approx(0.005)
+    rest = {CELL: total.value - CPU_S - QUEUED_S[CELL], BASELINE: 0.005 - CPU_S - QUEUED_S[BASELINE]}
+    assert {(each.service, each.component): (each.value, each.baseline_value) for each in parts} == {
+        ("app", CPU_TIME): pytest.approx((CPU_S, CPU_S)),
+        ("app", RUN_QUEUE_DELAY): pytest.approx(tuple(QUEUED_S.values())),
+        (None, WITHOUT_CPU): pytest.approx(tuple(rest.values())),
+    }
+    held = held_of(run)
+    assert held is not None
+    assert [part for part in held.parts if part.is_sum] == [total]
+    base, _ = held.servers
+    assert base.answer is not None
+    assert base.answer.text == "5.00 ms: 100 µs on CPUs, 200 µs in run queues, 4.70 ms waits without CPU"
+
+
+def test_parts_of_an_answer_are_unknown_where_a_service_lacks_its_run_queue_delay(run: RunData) -> None:
+    telemetry = run.rows("telemetry")
+    other = telemetry[telemetry["metric"] == "cpu_s_total"].assign(service="database")
+    tables = {"telemetry": pd.concat([telemetry, other], ignore_index=True)}
+    without = replace(run, table=lambda name: tables[name] if name in tables else run.rows(name))
+    assert not [each for each in components_of(without) if each.level == "answer"]
+    held = held_of(without)
+    assert held is not None
+    assert {server.answer for server in held.servers} == {None}
 
 
 @pytest.mark.parametrize(
