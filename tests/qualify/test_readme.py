@@ -23,7 +23,7 @@ from tests.support.paths import ROOT
 
 TEXT = (ROOT / "README.md").read_text()
 RUN_ELSEWHERE = {"make demo", "make test", "benchkit capacity 'node one.js {port}' --p99 10ms"}
-"""Commands not run here: `make test` runs this test, cli/test_run.py the demo, cli/test_capacity.py a short search."""
+"""Commands not run here: `make test` runs this test, test_wheel.py the demo, cli/test_capacity.py a short search."""
 
 
 def blocks(language: str) -> list[str]:
@@ -100,16 +100,14 @@ def test_the_python_prints_the_median_rate_of_each_stack(tmp_path: Path) -> None
         assert float(rate) == pytest.approx(medians[stack], rel=1e-5)
 
 
-SHORT = ("--set", "blocks=1", "--set", "load.duration_s=1", "--set", "load.warmup_s=0")
-"""Options added to each run: to see that it works needs no statistics."""
+SHORT = ("--set", "blocks=1", "--set", "load.duration_s=1", "--set", "load.warmup_s=0", "--set", "load.rate=null")
+"""Options added to each run: to see that it works needs no statistics, and no load curve."""
 SERVERS = ("one.js", "other.js")
 """Servers that the README's first comparison names."""
-SHORT_VERSUS = ("--duration", "7", *(word for name in SERVERS for word in ("--files", name)))
-"""Options added to it; the folder of a test is not seen on the hosts of a lab, so that its files are carried there."""
+SHORT_VERSUS = ("--connections", "8", "--at", "off", "--blocks", "2", "--duration", "7")
+"""Options added to it."""
 ENDS = {"versus": {0, 1}, "why": {0, 1}}
 """Exit codes of commands, other than 0 alone: in so short a time, beside other tests, no trial may be usable."""
-ONE_BLOCK = {"benchkit.scenario.versus:MIN_BLOCKS": 1}
-"""Constants with which so short a time is no mistake."""
 
 
 @separate_hosts
@@ -128,14 +126,9 @@ def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 continue
             if "inventory.yaml" in command:
                 _write_inventory(tmp_path / "inventory.yaml", name)
-            elif (
-                tmp_path / "inventory.yaml"
-            ).exists():  # the commands after those on own hosts start a lab of their own
-                (tmp_path / "inventory.yaml").unlink()
-                down(name)
             words = shlex.split(command)[1:]
             added = {"run": SHORT, "versus": SHORT_VERSUS}.get(words[0], ())
-            result = benchkit(*words, *added, environment=environment, constants=ONE_BLOCK)
+            result = benchkit(*words, *added, environment=environment)
             assert result.code in ENDS.get(words[0], {0}), f"{command}\n{result.err}"
     finally:
         down(name)

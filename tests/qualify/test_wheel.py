@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.lab.lab import Lab
+from benchkit.lab.lab import find_lab
 from tests.support.paths import ROOT
 
 
@@ -77,18 +77,13 @@ def test_the_wheel_finds_scenarios_by_name(installed: Installed) -> None:
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
-def test_the_wheel_runs_and_reports_on_a_lab(installed: Installed, lab: Lab, tmp_path: Path) -> None:
-    environment = {"BENCHKIT_LAB": lab.name, "BENCHKIT_STORE": str(tmp_path)}
-    ran = installed.run(
-        *("benchkit", "run", "quickstart", "--scale", "smoke", "--json"),
-        *("--set", "blocks=1", "--set", "load.warmup_s=0"),
-        **environment,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["trials"] == 6  # load curves, at full speed and at a held rate
-    report = installed.run("benchkit", "report", "latest", **environment)
-    assert report.returncode == 0, report.stderr
-    assert Path(report.stdout.strip()).is_file()
+def test_the_demo_of_the_wheel_starts_a_lab_and_removes_it(installed: Installed, tmp_path: Path) -> None:
+    done = installed.run("benchkit", "demo", "--scale", "smoke", "--json", BENCHKIT_STORE=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert Path(summary["report"]).is_file()
+    assert summary["trials"] == 10  # a load curve of each cell, and two blocks at full speed and at a held rate
+    assert find_lab(summary["lab"]) is None
 
 
 def test_the_wheel_writes_nothing_to_the_current_folder(installed: Installed) -> None:

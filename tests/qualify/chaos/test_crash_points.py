@@ -48,9 +48,9 @@ def test_a_sliced_block_that_was_killed_is_repeated_whole(bench: Bench) -> None:
     trials = benchkit.load("trials", store=bench.store)
     measured = trials[trials["kind"] == "measure"]
     assert set(Counter(zip(measured["block"], measured["cell_id"], strict=True)).values()) == {1}
-    assert len(measured) == 6
+    assert len(measured) == 4
     for block, ids in measured.groupby("block")["trial_id"]:
         assert len({trial_id.split(".")[1] for trial_id in ids}) == 1, f"block {block} has trials of one round only"
     slices = benchkit.load("slices", store=bench.store)
-    assert set(slices.groupby("trial_id").size()) == {5}
+    assert set(slices.groupby("trial_id").size()) == {2}
     assert set(slices["trial_id"]) == set(trials["trial_id"])

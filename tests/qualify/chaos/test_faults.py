@@ -152,7 +152,7 @@ def test_an_error_names_the_host_with_a_full_disk(bench: Bench, lab: Lab) -> Non
     try:
         # Two short retries in place of a minute of them: the disk stays full.
         tried = replace(bench, constants={"benchkit.run.retries:TRIAL_PAUSES_S": (0.1, 0.1)})
-        result = with_host_fields(tried, "sut", workdir="/run/small/work").run(str(SCENARIO))
+        result = with_host_fields(tried, "sut", workdir="/run/small/work").run(str(SCENARIO), "--set", "blocks=1")
     finally:
         on_host(lab, "sut", "umount /run/small && rmdir /run/small")
     assert result.code == 1

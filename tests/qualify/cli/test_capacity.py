@@ -17,7 +17,7 @@ SERVER = TESTS / "support/servers/plain.js"
 def test_the_capacity_is_told_with_what_is_known_of_it(cli: Cli, tmp_path: Path) -> None:
     saved = tmp_path / "mine.yaml"
     done = cli(
-        "capacity", f"node {SERVER} {{port}} 100000", "--p99", "500ms", "--connections", 8, "--duration", 60,
+        "capacity", f"node {SERVER} {{port}} 100000", "--p99", "500ms", "--connections", 8, "--duration", 24,
         "--probe", 1, "--precision", 0.3, "--save", saved, "--json",
     )  # fmt: skip
     assert done.code == 0, done.err

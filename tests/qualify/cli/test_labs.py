@@ -77,7 +77,8 @@ def test_restore_removes_the_folder_from_the_hosts_unless_one_is_held(
     def has_folder(host: str) -> bool:
         return subprocess.run([*lab.ssh_command(host), "test", "-e", folders[host]], check=False).returncode == 0
 
-    run = cli("run", "quickstart", "-i", path, "--scale", "smoke", "--set", "blocks=1", "-q")
+    short = ("--set", "blocks=1", "--set", "load.rate=null")
+    run = cli("run", "quickstart", "-i", path, "--scale", "smoke", *short, "-q")
     assert run.code == 0, run.err
     assert has_folder("sut")
     assert has_folder("load")

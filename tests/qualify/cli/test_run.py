@@ -32,6 +32,8 @@ Inventory = Callable[..., Path]
 CELLS = ("stack=go", "stack=nginx-go")
 TRIALS = {"calibrate": 1, "measure": 2, "held": 2}
 """Trials of each cell in the quickstart of two blocks, by kind."""
+AT_FULL_SPEED = ("--set", "load.rate=null")
+"""Options for runs without load curves and trials at a held rate."""
 
 
 @pytest.fixture(scope="module")
@@ -136,11 +138,12 @@ def test_quickstart_from_plan_to_report(cli: Cli, inventory: Inventory, tmp_path
     assert lab.inventory().not_isolated or lab.state.mode == "loopback"
 
     # A second deployment changes nothing, and sends no bytes.
-    assert cli("run", "quickstart", "-i", hosts, "--scale", "smoke", "--set", "blocks=1", "-q").code == 0
+    one_block = ("--set", "blocks=1", *AT_FULL_SPEED)
+    assert cli("run", "quickstart", "-i", hosts, "--scale", "smoke", *one_block, "-q").code == 0
     (run,) = (store / "runs").iterdir()
     events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
     deployed = [(event["changed"], event["sent_bytes"]) for event in events if event["event"] == "deployed"]
-    assert deployed == [([], 0)] * 4
+    assert deployed == [([], 0)] * 2
 
 
 @pytest.mark.usefixtures("undisturbed")
@@ -148,7 +151,7 @@ def test_a_port_in_use_names_its_owner(cli: Cli, inventory: Inventory, lab: Lab)
     with connect(lab.inventory().named("sut")) as sut:
         squatter = sut.processes.start(ProcessSpec(["python3", "-m", "http.server", "8080", "--bind", "127.0.0.1"]))
         sut.sockets.wait_open(SocketAddress("tcp", "127.0.0.1", 8080), 60, squatter)
-        settings = ("--set", "blocks=1", "--set", "factors.stack=[go]", "--set", "load.rate=null")
+        settings = ("--set", "blocks=1", "--set", "factors.stack=[go]", *AT_FULL_SPEED)
         options = ("-i", inventory(), "--scale", "smoke", *settings, "--json")
         result = cli("run", "quickstart", *options, constants={"benchkit.run.retries:TRIAL_PAUSES_S": (0.1, 0.1)})
         sut.processes.stop([squatter])
@@ -193,7 +196,7 @@ def test_a_load_host_without_its_tool_says_how_to_get_it(cli: Cli, inventory: In
 
 def test_unsupported_cells_are_reported_and_do_not_fail_the_run(cli: Cli, inventory: Inventory) -> None:
     result = cli(
-        "run", "quickstart", "-i", inventory(), "--scale", "smoke", "--set", "blocks=1",
+        "run", "quickstart", "-i", inventory(), "--scale", "smoke", "--set", "blocks=1", *AT_FULL_SPEED,
         "--set", "factors.cpus=[1, 64, all]", "--set", "stacks.go.services.app.gomaxprocs=$cpus",
         "--set", "stacks.go.services.app.cpus=$cpus", "--set", "factors.stack=[go]", "--json",
     )  # fmt: skip
@@ -222,7 +225,10 @@ def test_ctrl_c_restores_hosts_and_keeps_finished_trials(
     program: list[str], environment: dict[str, str], inventory: Inventory, tmp_path: Path, signals: int
 ) -> None:
     running = subprocess.Popen(
-        [*program, "run", "quickstart", "-i", str(inventory()), "--scale", "smoke", "--set", "blocks=20"],
+        [
+            *(*program, "run", "quickstart", "-i", str(inventory()), "--scale", "smoke"),
+            *("--set", "blocks=20", *AT_FULL_SPEED),
+        ],
         env=environment,
         stderr=subprocess.PIPE,
         text=True,
@@ -230,7 +236,7 @@ def test_ctrl_c_restores_hosts_and_keeps_finished_trials(
     )
     assert running.stderr is not None
     for line in running.stderr:
-        if line.startswith("[6/"):
+        if line.startswith("[2/"):
             break
     time.sleep(0.7)  # within the second block, on a machine that is not busy
     # The second one comes during the clean-up. Two of one kind might arrive as one.
@@ -242,25 +248,12 @@ def test_ctrl_c_restores_hosts_and_keeps_finished_trials(
     assert err.count("stopping services and restoring hosts") == signals - 1
     (run,) = (tmp_path / "store" / "runs").iterdir()
     kept = len(benchkit.load("trials", store=tmp_path / "store"))
-    assert 6 <= kept < 82
+    assert 2 <= kept < 40
     assert err.splitlines()[-1] == (
         f"interrupted: services are stopped and hosts restored; run {run.name} keeps {kept} trials; "
         f"`benchkit run --resume {run.name}` resumes it"
     )
     assert json.loads((run / "manifest.json").read_text())["status"] == "interrupted"
-
-
-def test_demo_starts_its_own_lab_and_removes_it(program: list[str], environment: dict[str, str]) -> None:
-    environment = environment | {"BENCHKIT_LAB": f"demo-{os.getpid()}"}
-    done = subprocess.run(
-        [*program, "demo", "--scale", "smoke", "--json"], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
-    assert Path(summary["report"]).is_file()
-    assert summary["trials"] == 10
-    lab_status = subprocess.run([*program, "lab", "status", "--json"], env=environment, capture_output=True, check=True)
-    assert json.loads(lab_status.stdout)["up"] is False
 
 
 def test_hosts_check_shows_facts_and_limits(cli: Cli, inventory: Inventory, lab: Lab, watched: Hosts) -> None:

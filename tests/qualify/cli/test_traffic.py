@@ -17,8 +17,8 @@ from tests.support.cli.fixtures import Cli
 from tests.support.paths import TESTS
 from tests.support.store.leaks import leaks
 
-LINES = 40_000
-PERIOD_S = 200.0
+LINES = 8_000
+PERIOD_S = 40.0
 SPEED = 5
 BEGAN = 1_770_000_000.0
 MARK = "planted5ecret"

@@ -23,6 +23,8 @@ from tests.support.waiting import wait_until
 Cli = Callable[..., CommandResult]
 SERVERS = TESTS / "support/servers"
 PLAIN, SLOW = "node plain.js {port}", "node plain.js {port} 200000"
+SHORT = ("--connections", 8, "--duration", 24, "--blocks", 3, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
+"""Options for the fewest blocks with an interval, in the shortest windows."""
 
 
 def test_servers_are_compared_in_one_line(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,8 +35,7 @@ def test_servers_are_compared_in_one_line(cli: Cli, tmp_path: Path, monkeypatch:
     (tmp_path / "here" / "plain.js").write_text(local)
     monkeypatch.chdir(tmp_path / "here")
     done = cli(
-        "versus", PLAIN, f"node {tmp_path}/plain.js {{port}} 200000", "--names", "plain,slow", "--connections", 8,
-        "--duration", 24, "--precision", 0.5, "--save", saved, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}",
+        "versus", PLAIN, f"node {tmp_path}/plain.js {{port}} 200000", "--names", "plain,slow", *SHORT, "--save", saved,
     )  # fmt: skip
     assert done.code == 0, done.err
     lines = done.out.splitlines()
@@ -49,7 +50,7 @@ def test_servers_are_compared_in_one_line(cli: Cli, tmp_path: Path, monkeypatch:
     assert "block 1: slow " in done.err, "a line per block where no table can be redrawn"
     name = f"saved-{os.getpid()}"
     assert cli("lab", "up", "--lab", name, "--host", "host=sut,load").code == 0
-    again = cli("run", saved, "--lab", name, "--set", "blocks=1", "--set", "until=null", "--json")
+    again = cli("run", saved, "--lab", name, "--set", "blocks=1", "--json")
     assert cli("lab", "down", "--lab", name).code == 0
     assert again.code == 0, again.err
     assert again.document()["trials"] == 6, "a load curve of each server, and each at full speed and at a held rate"
@@ -124,8 +125,7 @@ def serve() -> Iterator[Callable[..., int]]:
 def test_servers_that_are_there_already_are_compared_by_their_urls(cli: Cli, serve: Callable[..., int]) -> None:
     fast, slow = serve("127.0.0.1", 0), serve("127.0.0.1", 300_000)
     urls = f"http://127.0.0.1:{fast}", f"http://localhost:{slow}/"
-    load = ("--connections", 8, "--duration", 24, "--precision", 0.5, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
-    done = cli("versus", *urls, *load, "--json")
+    done = cli("versus", *urls, *SHORT, "--json")
     assert done.code == 0, done.err
     assert f"http://localhost:{slow}: host host connects to it on its own loopback interface" in done.err
     document = done.document()
@@ -147,8 +147,7 @@ def test_one_server_alone_is_measured_from_a_lab(cli: Cli, lab: Lab, serve: Call
     with connect_all(lab.inventory()) as hosts:
         url = f"http://{hosts['load'].facts.controller_address}:{port}"
     saved = tmp_path / "mine.yaml"
-    load = ("--connections", 8, "--duration", 24, "--precision", 0.5, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
-    done = cli("versus", url, "--lab", lab.name, *load, "--save", saved)
+    done = cli("versus", url, "--lab", lab.name, *SHORT, "--save", saved)
     assert done.code == 0, done.err
     connects = re.compile(rf"^(- )?http://[0-9.]+:{port}: host load connects to it", re.MULTILINE)
     assert connects.search(done.err)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -47,7 +48,7 @@ def start(hosts: Hosts, folder: Path, fault: str, address: str = "{host}", **opt
     service = plan_service(hosts, folder, run=run, files=["faulty_server.py"], **options)
     host = hosts[service.host]
     deploy.deploy(host, [service])
-    logs = PurePosixPath("trials") / f"command-{os.getpid()}"
+    logs = PurePosixPath("trials") / f"command-{os.getpid()}-{fault}"
     host.call(FileStore.mkdir_temporary, logs)
     return deploy.start(host, service, logs)
 
@@ -61,43 +62,42 @@ def nothing_left(hosts: Hosts) -> Iterator[None]:
     if left:
         host.processes.run(["kill", "-KILL", *map(str, left)])
     assert left == []
-    host.sockets.require_free([PORT, PORT + 1])
+    host.sockets.require_free(range(PORT, PORT + 2 * len(MESSAGES)))
 
 
-@pytest.mark.parametrize(
-    ("fault", "parts"),
-    [
-        ("dies", ("app (command) did not start", "exit code 3", "starting\n    database.example: no such host")),
-        ("never-listens", (f"cannot connect to {{address}}:{PORT}", "Connection refused for 10 s", "starting")),
-        (
-            "other-port",
-            (
-                f"it listens on {{address}}:{PORT + 1} instead",
-                f"→ let it listen on {{address}}:{PORT}: {{{{host}}}} and {{{{port}}}} in",
-            ),
-        ),
-        (
-            "loopback",
-            (
-                f"it listens on 127.0.0.1:{PORT} instead; Connection refused for ",
-                "→ let it listen on {address}:",
-            ),
-        ),
-        (
-            "only-ipv6",
-            (f"it listens on [::]:{PORT} instead; Connection refused for ", "→ let it listen on {address}:"),
-        ),
-        ("goes-to-background", ("its first process ended and left others in the background", "→ let it run in the f")),
-    ],
-)
-def test_a_server_that_does_not_start_is_explained(
-    hosts: Hosts, tmp_path: Path, fault: str, parts: tuple[str, ...]
-) -> None:
-    with pytest.raises(ServiceError) as caught:
-        start(hosts, tmp_path, fault, ready={"within_s": 10})  # Python starts by then, on a busy machine too
-    address = hosts["sut"].spec.address
-    for part in parts:
-        assert part.format(address=address) in str(caught.value)
+MESSAGES = {
+    "dies": ("app (command) did not start", "exit code 3", "starting\n    database.example: no such host"),
+    "never-listens": ("cannot connect to {address}:{port}", "Connection refused for 10 s", "starting"),
+    "other-port": (
+        "it listens on {address}:{next_port} instead",
+        "→ let it listen on {address}:{port}: {{host}} and {{port}} in",
+    ),
+    "loopback": (
+        "it listens on 127.0.0.1:{port} instead; Connection refused for ",
+        "→ let it listen on {address}:",
+    ),
+    "only-ipv6": ("it listens on [::]:{port} instead; Connection refused for ", "→ let it listen on {address}:"),
+    "goes-to-background": ("its first process ended and left others in the background", "→ let it run in the f"),
+}
+"""Parts of the message about each server that does not start."""
+
+
+def test_servers_that_do_not_start_are_explained(hosts: Hosts, tmp_path: Path) -> None:
+    """Start all of them at once, as most are waited for until their time is over."""
+    ports = {fault: PORT + 2 * number for number, fault in enumerate(MESSAGES)}
+
+    def message_about(fault: str) -> str:
+        folder = tmp_path / fault
+        folder.mkdir()
+        with pytest.raises(ServiceError) as caught:  # Python starts within the time, on a busy machine too
+            start(hosts, folder, fault, listen=ports[fault], ready={"within_s": 10})
+        return str(caught.value)
+
+    with ThreadPoolExecutor(len(MESSAGES)) as pool:
+        messages = dict(zip(MESSAGES, pool.map(message_about, MESSAGES), strict=True))
+    for fault, parts in MESSAGES.items():
+        place = {"address": hosts["sut"].spec.address, "port": ports[fault], "next_port": ports[fault] + 1}
+        assert [part for part in parts if part.format(**place) not in messages[fault]] == [], messages[fault]
 
 
 @pytest.mark.parametrize("fault", ["none", "slow"])

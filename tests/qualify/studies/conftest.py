@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,8 +12,8 @@ import pytest
 import benchkit
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
+from benchkit.models.design import compared_cell
 from benchkit.models.trial import TrialRecord
-from benchkit.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment
@@ -25,6 +24,7 @@ from tests.support.run.opening import open_run
 STUDY_CHECKS = ("errors", "unequal-responses", "service-restarted", "drifted-host")
 """Checks whose findings are due to the study itself, and not to a busy or slow machine; timeouts are due to the
 machine."""
+ERRORS = ["errors_connect", "errors_read", "errors_write", "non_2xx"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,16 @@ class StudyRun:
     def table(self, name: str) -> pd.DataFrame:
         """Load a table of the run."""
         return benchkit.load(name, store=self.store.path, run_id=self.outcome.run.run_id)
+
+    def check_answers(self) -> None:
+        """Assert that every supported cell ran, that all probes were answered and no request failed."""
+        self.check_verdicts()
+        planned = {
+            compared_cell(cell.cell_id) for cell in self.outcome.run.manifest().cells if cell.unsupported is None
+        }
+        assert set(self.trials.index) == planned
+        assert set(self.trials["probe_status"]) == {200}
+        assert (self.trials[ERRORS].fillna(0) == 0).all(axis=None)
 
     def check_verdicts(self) -> None:
         """Assert that each trial has its worst finding's verdict, and that no finding is due to the servers.
@@ -70,13 +80,10 @@ RunStudy = Callable[..., StudyRun]
 def run_study(tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
     """Run a scenario on an inventory's hosts, `run_study(inventory, name, "blocks=1", …)`; every trial must succeed."""
 
-    def run(inventory: Inventory, name: str | Path, *settings: str, scale: str = "smoke") -> StudyRun:
+    def run(inventory: Inventory, name: str, *settings: str) -> StudyRun:
         store = Store(tmp_path_factory.mktemp("store"))
-        experiment = read_experiment(str(name), "lab" if scale == "lab" else "smoke", settings)
-        with (
-            connect_all(inventory) as hosts,
-            open_run(experiment, hosts, store) as opened,
-        ):
+        experiment = read_experiment(name, "smoke", settings)
+        with connect_all(inventory) as hosts, open_run(experiment, hosts, store) as opened:
             outcome = execute(opened)
         assert (outcome.status, outcome.failures) == ("done", {})
         return StudyRun(store, outcome)

@@ -1,9 +1,8 @@
-"""Shipped scenarios run at their smallest scale: states, answers, protocols and restored settings; no figures."""
+"""Scenarios of studies run at their smallest scale: states, answers and restored settings; no figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
@@ -11,23 +10,11 @@ from benchkit.agent.settings import Sysctls
 from benchkit.hosts.connections import connect
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
-from benchkit.models.design import compared_cell
 from benchkit.scenario.read import read_experiment
-from tests.qualify.studies.conftest import RunStudy, StudyRun
-from tests.support.needs import containers, database
+from tests.qualify.studies.conftest import RunStudy
 
 QUICK = ("blocks=1", "load.warmup_s=0", "load.rate=null")
-"""Settings of runs without load curves and trials at a held rate, which runs of `tls-cost` have."""
-ERRORS = ["errors_connect", "errors_read", "errors_write", "non_2xx"]
-
-
-def check_answers(ran: StudyRun) -> None:
-    """Assert that every supported cell ran, that all probes were answered and no request failed."""
-    ran.check_verdicts()
-    planned = {compared_cell(cell.cell_id) for cell in ran.outcome.run.manifest().cells if cell.unsupported is None}
-    assert set(ran.trials.index) == planned
-    assert set(ran.trials["probe_status"]) == {200}
-    assert (ran.trials[ERRORS].fillna(0) == 0).all(axis=None)
+"""Settings of runs without load curves and trials at a held rate."""
 
 
 def tuned_settings(inventory: Inventory, name: str) -> Mapping[str, str | None]:
@@ -41,7 +28,7 @@ def test_nginx_vs_go_sends_equal_answers_and_restores_the_settings(lab: Lab, run
     before = tuned_settings(lab.inventory(), "nginx-vs-go")
     ran = run_study(lab.inventory(), "nginx-vs-go", *QUICK)
     assert tuned_settings(lab.inventory(), "nginx-vs-go") == before
-    check_answers(ran)
+    ran.check_answers()
     assert len({cell.partition(",")[0] for cell in ran.trials.index}) == 4
     assert set(ran.trials["probe_header_bytes"]) == {141}
     assert ran.trials["probe_body_sha256"].nunique() == 1
@@ -53,7 +40,7 @@ def test_nginx_vs_go_sends_equal_answers_and_restores_the_settings(lab: Lab, run
 
 def test_bodies_of_static_files_have_the_sizes_of_their_levels(lab: Lab, run_study: RunStudy) -> None:
     ran = run_study(lab.inventory(), "static-files", *QUICK)
-    check_answers(ran)
+    ran.check_answers()
     plain = ran.trials[ran.trials["factor_stack"] != "go-listing"]
     assert (plain["probe_body_bytes"] == plain["factor_body"]).all()
     assert plain[plain["factor_body"] == 535]["probe_body_sha256"].nunique() == 1
@@ -61,7 +48,7 @@ def test_bodies_of_static_files_have_the_sizes_of_their_levels(lab: Lab, run_stu
 
 def test_nginx_has_a_socket_for_each_worker_or_one_for_all(lab: Lab, run_study: RunStudy) -> None:
     ran = run_study(lab.inventory(), "reuseport", *QUICK)
-    check_answers(ran)
+    ran.check_answers()
     table = ran.table("telemetry")
     limits = table[(table["metric"] == "accept_queue_limit") & table["instance"].str.contains("8080", na=False)]
     for cell, record in ran.records.items():
@@ -71,14 +58,14 @@ def test_nginx_has_a_socket_for_each_worker_or_one_for_all(lab: Lab, run_study: 
 
 def test_go_servers_send_equal_answers(lab: Lab, run_study: RunStudy) -> None:
     ran = run_study(lab.inventory(), "nethttp-vs-fasthttp")
-    check_answers(ran)
+    ran.check_answers()
     assert set(ran.trials["factor_server"]) == {"nethttp", "fasthttp", "gnet", "netpoll", "hertz"}
     assert set(ran.trials["probe_header_bytes"]) == {141}
 
 
 def test_every_profiled_trial_of_scheduler_overhead_has_a_partner(lab: Lab, run_study: RunStudy) -> None:
     ran = run_study(lab.inventory(), "scheduler-overhead", "factors.connections=[64]")
-    check_answers(ran)
+    ran.check_answers()
     kinds = ran.trials.groupby(["factor_server", "kind"]).size().to_dict()
     assert kinds == {(server, kind): 1 for server in ("gnet", "nethttp") for kind in ("control", "measure", "profile")}
     shares = ran.table("profile_share").groupby("trial_id")["share"].sum()
@@ -87,44 +74,8 @@ def test_every_profiled_trial_of_scheduler_overhead_has_a_partner(lab: Lab, run_
 
 def test_workers_of_node_are_counted(lab: Lab, run_study: RunStudy) -> None:
     ran = run_study(lab.inventory(), "node-vs-go", "load.warmup_s=0")
-    check_answers(ran)
+    ran.check_answers()
     for cell, record in ran.records.items():
         (app,) = record.services
         is_single = app.backend == "nethttp" or "node-single" in cell or "node-threads" in cell
         assert len(app.pids_before) == (1 if is_single else (app.parallelism or 0) + 1), cell
-
-
-@pytest.mark.parametrize("name", ["tls-cost", "http2", "http3"])
-def test_the_protocol_of_the_cell_is_negotiated(name: str, lab: Lab, run_study: RunStudy) -> None:
-    ran = run_study(lab.inventory(), name, "load.duration_s=2")
-    check_answers(ran)
-    assert ran.trials["protocol"].tolist() == ran.trials["factor_protocol"].tolist()
-    findings = ran.table("verdicts")
-    assert findings[findings["check"] == "protocol-mismatch"]["text"].tolist() == []
-    files = [path for path in Path(str(ran.store.path)).rglob("*") if path.is_file()]
-    assert [path for path in files if b"PRIVATE KEY" in path.read_bytes()] == []
-
-
-def test_capacities_are_searched_before_rates_are_held(lab: Lab, run_study: RunStudy) -> None:
-    ran = run_study(lab.inventory(), "efficiency", "blocks=1", 'factors.stack=["nethttp", "nginx-go"]')
-    measured = ran.trials[ran.trials["kind"] == "measure"]
-    calibrated = ran.trials[ran.trials["kind"] == "calibrate"]
-    assert set(measured["rate_requested"]) == {float(int(0.5 * calibrated["rps"].min()))}
-
-
-@database
-def test_a_gateway_has_cpu_time_for_each_of_its_services(lab: Lab, run_study: RunStudy) -> None:
-    ran = run_study(lab.inventory(), "gateway")
-    check_answers(ran)
-    (record,) = [each for cell, each in ran.records.items() if "stack=gateway,request=one,pool=8" in cell]
-    assert {each.name for each in record.services} == {"database", "data", "hello", "page", "front"}
-    assert all(each.cpu_s is not None for each in record.services)
-
-
-@containers
-def test_one_executable_answers_in_every_network_of_containers(lab: Lab, run_study: RunStudy) -> None:
-    ran = run_study(lab.inventory(), "container-cost", "profile=null")
-    ran.check_verdicts()
-    unsupported = {cell.cell_id for cell in ran.outcome.run.manifest().cells if cell.unsupported}
-    assert unsupported == {"stack=bridge"}
-    assert set(ran.trials["probe_status"]) == {200}

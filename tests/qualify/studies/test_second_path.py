@@ -143,7 +143,8 @@ def test_the_published_profiles_stand_beside_those_of_plain_pandas() -> None:
         (calls_of["function"] == "runtime.schedule") & calls_of["trial_id"].isin(profiled["trial_id"])
     ]
     share = of_schedule["cum_share"].sum() / len(profiled)
-    assert "| function | the study, 8000 connections | the study, 16000 connections | here," in page(recorded)
-    (row,) = [line for line in page(recorded).splitlines() if line.startswith("| schedule |")]
+    written = page(recorded)
+    assert "| function | the study, 8000 connections | the study, 16000 connections | here," in written
+    (row,) = [line for line in written.splitlines() if line.startswith("| schedule |")]
     assert row.split(" | ")[1:3] == ["39.8 %", "55.6 %"]
     assert row.removesuffix(" |").split(" | ")[-1] == f"{100 * share:.1f} %"

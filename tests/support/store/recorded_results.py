@@ -13,6 +13,8 @@ from typing import Any
 import pandas as pd
 
 import benchkit
+from benchkit.comparison.compare import compare_cells
+from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.judge.evidence import RunEvidence
 from benchkit.judge.verdicts import judge_run, verdict_of
 from benchkit.models.run import Manifest
@@ -55,21 +57,21 @@ def results_of_store(folder: Path) -> dict[str, Any]:
     runs: dict[str, Any] = {}
     for path in sorted(folder.glob("runs/*")):
         run_id = path.name
-        manifest = store.run(run_id).manifest()
-        rows = RunTables(store, manifest.scenario_name, run_id)
+        data = read_run_data(store, store.run(run_id))
+        rows = RunTables(store, data.manifest.scenario_name, run_id)
         tables = {name: rows.rows(name).to_pandas() for name in ("trials", "hosts", "slices", "verdicts")}
         measured = [name for name in COMPARED if tables["trials"][name].notna().any()]
         claims = benchkit.claims(run_id, store=folder)
         runs[run_id] = {
-            "ratios": {name: _ratios(run_id, folder, name) for name in measured},
+            "ratios": {name: _ratios(data, name) for name in measured},
             "claims": _records(claims[list(CLAIMED)]),
-            "verdicts": _verdicts(manifest, tables, metrics),
+            "verdicts": _verdicts(data.manifest, tables, metrics),
         }
     return {"metrics": [[name for name in each if name not in NEWER] for each in metrics], "runs": runs}
 
 
-def _ratios(run_id: str, folder: Path, metric: str) -> list[list[Any]]:
-    return _records(benchkit.compare(run_id, store=folder, metrics=[metric]).frame(full=True)[list(RATIO)])
+def _ratios(data: RunData, metric: str) -> list[list[Any]]:
+    return _records(compare_cells(data, [metric]).frame(full=True)[list(RATIO)])
 
 
 def _records(frame: pd.DataFrame) -> list[list[Any]]:
