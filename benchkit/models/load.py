@@ -1,9 +1,9 @@
-"""The load of a cell, which `Tool.command` turns into an argument list, and target rates that change within a trial."""
+"""The load of a cell, which `Tool.command` turns into an argument list, and a step of its rate within a trial."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -32,8 +32,6 @@ from benchkit.models.request import (
 )
 
 NS_PER_S = 1_000_000_000
-PIECES_PER_S = 10
-"""Pieces of constant rate of which slopes are made."""
 
 RATE = "rate"
 RATE_SHARES = ("share_of_slowest", "share_of_capacity")
@@ -57,17 +55,13 @@ class RateStage(Frozen):
 
 
 class Shape(Frozen):
-    """The course of a target rate: below it at first, up to it for a time, and below it again."""
+    """The course of a target rate: below it at first, at it for a time, and below it again."""
 
-    form: Literal["step", "ramp", "spike"] = Field(
-        description="step: at the target rate for the whole time. ramp: rises to it linearly, then falls at once. "
-        "spike: rises to it and falls again, both linearly"
-    )
     base: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.5, description="share of the rate before and after", examples=[0.4]
     )
-    start_s: NonNegativeInt = Field(description="whole seconds at the base before it begins", examples=[5])
-    length_s: PositiveInt = Field(description="whole seconds that it takes", examples=[5])
+    start_s: NonNegativeInt = Field(description="whole seconds at the base before", examples=[5])
+    length_s: PositiveInt = Field(description="whole seconds at the target rate", examples=[5])
 
     @property
     def end_s(self) -> int:
@@ -77,28 +71,14 @@ class Shape(Frozen):
     def stages(self, rate: float, duration_s: float) -> tuple[RateStage, ...]:
         """Return the requests of a window with this target rate."""
         stages, sent, due = [], 0, 0.0
-        for length_s, share in self._pieces(duration_s):
+        pieces = (self.start_s, self.base), (self.length_s, 1.0), (duration_s - self.end_s, self.base)
+        for length_s, share in pieces:
             due += rate * share * length_s
             requests = round(due) - sent
             if requests > 0:
                 stages.append(RateStage(requests=requests, interval_ns=int(length_s * NS_PER_S) // requests))
                 sent += requests
         return tuple(stages)
-
-    def _pieces(self, duration_s: float) -> Iterator[tuple[float, float]]:
-        """Yield length and share of the target rate of each piece of a window."""
-        if self.start_s:
-            yield float(self.start_s), self.base
-        if self.form == "step":
-            yield float(self.length_s), 1.0
-        else:
-            number = self.length_s * PIECES_PER_S
-            for piece in range(number):
-                middle = (piece + 0.5) / number
-                height = middle if self.form == "ramp" else 1 - abs(2 * middle - 1)
-                yield 1 / PIECES_PER_S, self.base + (1 - self.base) * height
-        if duration_s > self.end_s:
-            yield duration_s - self.end_s, self.base
 
 
 def _allow_rate_share(schema: dict[str, JsonValue]) -> None:
@@ -196,7 +176,7 @@ class Load(Frozen):
     shape: Shape | None = Field(
         default=None,
         description="course of the target rate within the window",
-        examples=[{"form": "step", "base": 0.4, "start_s": 5, "length_s": 5}],
+        examples=[{"base": 0.4, "start_s": 5, "length_s": 5}],
     )
     timeout_s: PositiveFloat | None = Field(
         default=None, description="seconds after which a request has failed; absent: the tool's own", examples=[10]

@@ -128,7 +128,7 @@ def build_trial_tables(
     if shape is not None and window_s is not None and record.load.capacity is not None and row.recovery_s is None:
         left_s = window_s - shape.end_s
         notes.append(
-            (NOT_RECOVERED, f"the server had not recovered when the window ended, {left_s:g} s after the {shape.form}")
+            (NOT_RECOVERED, f"the server had not recovered when the window ended, {left_s:g} s after the step")
         )
     return TrialTables(
         trial=row,

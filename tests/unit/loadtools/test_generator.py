@@ -121,7 +121,7 @@ def test_a_warm_up_records_nothing_and_runs_the_built_program() -> None:
 
 
 def test_a_shape_is_warmed_up_at_its_base() -> None:
-    shape = {"form": "step", "base": 0.5, "start_s": 1, "length_s": 2}
+    shape = {"base": 0.5, "start_s": 1, "length_s": 2}
     load = _load("openloop", rate=1000, processes=2, warmup_s=1, shape=shape)
     first, second = plan_generators(load, TARGET, [place("a")])
     argv = (

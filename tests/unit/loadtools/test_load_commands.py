@@ -110,7 +110,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
         "SEND -stages=10x400000000ns -poisson -keepalive=false -timeout=0.5s -rows=false",
     ),
     "openloop-shape": (
-        {"rate": 1000, "shape": {"form": "step", "base": 0.5, "start_s": 1, "length_s": 2}},
+        {"rate": 1000, "shape": {"base": 0.5, "start_s": 1, "length_s": 2}},
         "SEND -stages=500x2000000ns,2000x1000000ns,1000x2000000ns",
     ),
     "openloop-full-speed": ({}, "SEND -duration=5.000000000s -timeout=5s"),
@@ -429,7 +429,7 @@ REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
     "openloop frames its requests itself": ({"tool": "openloop", "headers": {"connection": "close"}}, {"headers"}),
     "others have no random arrivals": ({"tool": "vegeta", "rate": 9, "arrivals": "poisson"}, {"arrivals"}),
     "vegeta has no shapes": (
-        {"tool": "vegeta", "rate": 9, "shape": {"form": "step", "start_s": 1, "length_s": 2}},
+        {"tool": "vegeta", "rate": 9, "shape": {"start_s": 1, "length_s": 2}},
         {"shape"},
     ),
     "h2load takes milliseconds": ({"tool": "h2load", "duration_s": 0.2505}, {"duration_s"}),

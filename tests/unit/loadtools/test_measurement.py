@@ -104,7 +104,7 @@ LOAD = Load.model_validate(
         "connections": 8,
         "duration_s": 7,
         "rate": 100,
-        "shape": {"form": "step", "start_s": 1, "length_s": 2},
+        "shape": {"start_s": 1, "length_s": 2},
         "capacity": {"slo": {"p99_s": 0.01, "error_share": 0.1}},
     }
 )

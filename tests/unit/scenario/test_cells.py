@@ -30,11 +30,11 @@ def test_the_load_of_profile_trials_is_checked_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"shape": {"form": "step", "start_s": 1, "length_s": 2}}, "shape: needs a rate"),
-        ({"rate": 9, "duration_s": 2, "shape": {"form": "step", "start_s": 1, "length_s": 2}}, "long enough for it"),
+        ({"shape": {"start_s": 1, "length_s": 2}}, "shape: needs a rate"),
+        ({"rate": 9, "duration_s": 2, "shape": {"start_s": 1, "length_s": 2}}, "long enough for it"),
         ({"arrivals": "poisson"}, "arrivals: needs a rate"),
         ({"rate": 9, "tool": "vegeta", "arrivals": "poisson"}, "arrivals: vegeta does not support it"),
-        ({"rate": 9, "tool": "h2load", "shape": {"form": "ramp", "start_s": 0, "length_s": 1}}, "does not support it"),
+        ({"rate": 9, "tool": "h2load", "shape": {"start_s": 0, "length_s": 1}}, "does not support it"),
         ({"rate": {"share_of_capacity": 0.5}}, "share_of_capacity: needs capacity"),
         ({"rate": 9, "capacity": {"slo": {"p99_s": 1}}}, "cannot be combined with rate"),
     ],
