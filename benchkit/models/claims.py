@@ -16,10 +16,7 @@ from pydantic import (
 )
 
 from benchkit.models.base import Frozen, Levels, Name
-from benchkit.models.metrics import METRICS, metric_column
-from benchkit.models.profile import STUDIED
-
-PublishedShare = Annotated[float, Field(ge=0, le=1)]
+from benchkit.models.metrics import metric_column
 
 
 class CellPair(Frozen):
@@ -156,20 +153,12 @@ class Published(Frozen):
     figures: Mapping[Name, NonNegativeFloat] = Field(
         default_factory=dict, description="by column of `trials`, in SI units", examples=[{"rps": 128403}]
     )
-    shares: Mapping[Name, PublishedShare] = Field(
+    shares: Mapping[Name, Annotated[float, Field(ge=0, le=1)]] = Field(
         default_factory=dict, description="cumulative CPU shares by function", examples=[{"mcall": 0.12}]
     )
     note: str | None = Field(
         default=None, min_length=1, description="conditions of the study", examples=["on eight cores"]
     )
-
-    @property
-    def unknown(self) -> dict[tuple[str, str], tuple[str, ...]]:
-        """Names of figures that no trial has, by field and name, each with the allowed names."""
-        known = {"figures": (self.figures, tuple(METRICS)), "shares": (self.shares, tuple(STUDIED))}
-        return {
-            (field, name): allowed for field, (given, allowed) in known.items() for name in given if name not in allowed
-        }
 
 
 def published_of(scenario: Mapping[str, Any]) -> tuple[Published, ...]:

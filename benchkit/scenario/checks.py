@@ -15,6 +15,7 @@ from benchkit.loadtools.registry import TOOLS
 from benchkit.models.base import STACK, Levels, cell_id, level_text
 from benchkit.models.claims import CellPair
 from benchkit.models.metrics import CLAIM_METRICS, METRICS, component_metric
+from benchkit.models.profile import STUDIED
 from benchkit.scenario.model import LOAD_ROLE, REFERENCE, Scenario
 from benchkit.validation import Location
 
@@ -129,8 +130,10 @@ def scenario_faults(scenario: Scenario, cells: Sequence[Levels], any_scale: Fact
     yield from _role_faults(scenario)
     yield from _metric_faults(scenario)
     for i, published in enumerate(scenario.published):
-        for (field, name), allowed in published.unknown.items():
-            yield ("published", i, field, name), f"no such figure; {suggestion(name, allowed)}"
+        for field, given, known in (("figures", published.figures, METRICS), ("shares", published.shares, STUDIED)):
+            for name in given:
+                if name not in known:
+                    yield ("published", i, field, name), f"no such figure; {suggestion(name, known)}"
 
 
 def _cell_faults(scenario: Scenario, cells: Sequence[Levels]) -> Iterator[Fault]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, get_args
+from dataclasses import dataclass
+from typing import Annotated, TypeVar, get_args
 
 from pydantic import Field, PositiveInt
 
@@ -26,6 +26,8 @@ MIN_PROFILE_S = 2.0
 does."""
 MIN_TRACE_S = 5.0
 """Shortest window for a trace: starting connections and idle threads at its ends hardly show in it."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -62,51 +64,37 @@ class PlannedTrial:
 
 
 def planned_trials(design: Design, cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
-    """Return the trials of a design in order, with the trials of control cells marked."""
-    match design:
-        case "blocks" | "sliced":
-            trials = randomised_blocks(cell_ids, blocks, seed)
-        case "sequential":
-            trials = sequential(cell_ids, blocks)
-    kinds = {cell: _kind(cell) for cell in cell_ids}
-    return tuple(replace(trial, kind=kinds[trial.cell_id]) for trial in trials)
+    """Return the trials of a design in order, with the trials of control cells marked.
+
+    In randomised complete blocks, drift over the run affects all cells alike (Montgomery, Design and Analysis of
+    Experiments, ch. 4). The order of a block depends on the seed and its number alone: a longer run with the same seed
+    begins like a shorter one. A sequential design has all trials of one cell, then all of the next, so that drift is
+    part of its ratios. It exists to be compared with the others.
+    """
+    numbers = range(1, blocks + 1)
+    if design == "sequential":
+        places = [(block, position, cell) for position, cell in enumerate(cell_ids, start=1) for block in numbers]
+    else:
+        orders = {block: _shuffled(cell_ids, random.Random(f"{seed}/{block}")) for block in numbers}  # noqa: S311
+        places = [
+            (block, position, cell) for block, order in orders.items() for position, cell in enumerate(order, start=1)
+        ]
+    return tuple(PlannedTrial(block, position, cell, _kind(cell)) for block, position, cell in places)
 
 
 def _kind(cell_id: str) -> TrialKind:
     return "control" if controlled(cell_id) else "held" if is_held(cell_id) else "measure"
 
 
+def _shuffled(values: Sequence[T], rng: random.Random) -> list[T]:
+    order = list(values)
+    rng.shuffle(order)
+    return order
+
+
 def calibration_trials(cell_ids: Sequence[str]) -> tuple[PlannedTrial, ...]:
     """Return a calibration for each of these cells, before the first block."""
     return tuple(PlannedTrial(0, position, cell, "calibrate") for position, cell in enumerate(cell_ids, start=1))
-
-
-def randomised_blocks(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
-    """Return every cell once per block, each block in an order drawn from the seed.
-
-    Randomised complete blocks: drift over the run affects all cells alike (Montgomery, Design and Analysis of
-    Experiments, ch. 4). The order of a block depends on the seed and its number alone: a longer run with the same seed
-    begins like a shorter one.
-    """
-    trials: list[PlannedTrial] = []
-    for block in range(1, blocks + 1):
-        order = list(cell_ids)
-        random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311 - an order of trials, no secret
-        trials += [PlannedTrial(block, position, cell) for position, cell in enumerate(order, start=1)]
-    return tuple(trials)
-
-
-def sequential(cell_ids: Sequence[str], blocks: int) -> tuple[PlannedTrial, ...]:
-    """Return all trials of one cell, then all of the next; `block` counts the repetitions of the cell.
-
-    Drift over the run is part of the ratios. The design exists to be compared with the others, and its
-    results are labelled.
-    """
-    return tuple(
-        PlannedTrial(block, position, cell)
-        for position, cell in enumerate(cell_ids, start=1)
-        for block in range(1, blocks + 1)
-    )
 
 
 class ObservationPass(Frozen):
@@ -189,10 +177,11 @@ def pass_trials(
     within each pair, and of the pairs, is drawn from the seed. Control cells are not observed.
     """
     observed = [cell_id for cell_id in cell_ids if is_original(cell_id)]
+    kinds: tuple[TrialKind, ...] = (kind, "control")
     trials: list[PlannedTrial] = []
     for block in range(1, options.blocks + 1):
         rng = random.Random(f"{seed}/{kind}/{block}")  # noqa: S311 - an order of trials, no secret
-        pairs = [(cell_id, each) for cell_id in rng.sample(observed, len(observed)) for each in _pair(rng, kind)]
+        pairs = [(cell, each) for cell in rng.sample(observed, len(observed)) for each in _shuffled(kinds, rng)]
         trials += [PlannedTrial(after_block + block, place, *pair) for place, pair in enumerate(pairs, start=1)]
     return tuple(trials)
 
@@ -200,12 +189,6 @@ def pass_trials(
 def is_of_pass(kind: TrialKind, cell_id: str) -> bool:
     """Return whether a trial belongs to a pass: an observed trial, or the partner of one."""
     return kind in get_args(PassKind) or (kind == "control" and controlled(cell_id) is None)
-
-
-def _pair(rng: random.Random, kind: PassKind) -> list[TrialKind]:
-    kinds: list[TrialKind] = [kind, "control"]
-    rng.shuffle(kinds)
-    return kinds
 
 
 @dataclass(frozen=True)
@@ -238,8 +221,8 @@ def plan_turns(
     """
     start_s = 0.0
     for round_ in range(1, max(counts.values()) + 1):
-        order = [cell_id for cell_id, count in counts.items() if count >= round_]
-        random.Random(f"{seed}/{block}/{round_}").shuffle(order)  # noqa: S311 - an order of slices, no secret
+        with_slices = [cell_id for cell_id, count in counts.items() if count >= round_]
+        order = _shuffled(with_slices, random.Random(f"{seed}/{block}/{round_}"))  # noqa: S311 - an order of slices
         for place, cell_id in enumerate(order, start=1):
             begins_s = start_s + pauses[cell_id].lead_s
             yield Turn(round_, place, cell_id, start_s, (begins_s, begins_s + slice_s))

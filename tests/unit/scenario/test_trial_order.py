@@ -22,8 +22,6 @@ from benchkit.scenario.trial_order import (
     is_of_pass,
     pass_trials,
     planned_trials,
-    randomised_blocks,
-    sequential,
 )
 from benchkit.services.service import PERF
 from tests.support.builders import load, read_scenario, stack
@@ -35,13 +33,13 @@ def cells_of(trials: tuple[PlannedTrial, ...], block: int) -> list[str]:
 
 def test_blocks_are_complete_and_random_and_depend_on_the_seed() -> None:
     cells = [f"c{i}" for i in range(6)]
-    trials = randomised_blocks(cells, blocks=50, seed=3)
+    trials = planned_trials("blocks", cells, blocks=50, seed=3)
     orders = [cells_of(trials, block) for block in range(1, 51)]
     assert all(sorted(order) == cells for order in orders)
     assert [trial.position for trial in trials[:6]] == [1, 2, 3, 4, 5, 6]
-    assert trials == randomised_blocks(cells, 50, 3)
-    assert trials != randomised_blocks(cells, 50, 4)
-    assert trials[:60] == randomised_blocks(cells, 10, 3)
+    assert trials == planned_trials("sliced", cells, 50, 3)
+    assert trials != planned_trials("blocks", cells, 50, 4)
+    assert trials[:60] == planned_trials("blocks", cells, 10, 3)
     # Each cell comes first about equally often: 50 blocks, 6 cells, mean 8.3; 0.001 of seeds give a count above 18.
     firsts = Counter(order[0] for order in orders)
     assert set(firsts) == set(cells)
@@ -49,16 +47,10 @@ def test_blocks_are_complete_and_random_and_depend_on_the_seed() -> None:
 
 
 def test_a_sequential_design_completes_a_cell_before_the_next() -> None:
-    trials = sequential(["a", "b"], 3)
+    trials = planned_trials("sequential", ["a", "b"], 3, 7)
     assert [trial.cell_id for trial in trials] == ["a", "a", "a", "b", "b", "b"]
     assert [trial.block for trial in trials] == [1, 2, 3, 1, 2, 3]
     assert len({(trial.block, trial.position) for trial in trials}) == 6
-
-
-def test_a_design_determines_the_order() -> None:
-    cells = ["a", "b"]
-    assert planned_trials("blocks", cells, 3, 7) == randomised_blocks(cells, 3, 7)
-    assert planned_trials("sequential", cells, 3, 7) == sequential(cells, 3)
 
 
 def test_a_control_is_named_after_its_cell() -> None:
