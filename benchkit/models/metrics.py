@@ -28,14 +28,6 @@ LATENCIES = tuple(name for name in METRICS if name.startswith("latency_"))
 """Mean, percentiles and maximum of the latency."""
 
 
-def percentile_column(percent: float) -> str:
-    """Return the name of the column with this latency percentile. Raises KeyError where `trials` has no such column."""
-    for name, metric in PERCENTILES.items():
-        if metric.percent == percent:
-            return name
-    raise KeyError(f"trials have no p{percent:g}")
-
-
 _SHORT_NAMES: Mapping[str, str] = MappingProxyType(
     {short: name for name, metric in PERCENTILES.items() for short in (f"p{metric.percent:g}", name.split("_")[1])}
 )
@@ -50,11 +42,8 @@ def metric_column(name: str) -> str:
 RPS, CPU, MEAN = "rps", "server_cpu_s_per_request", "latency_mean_s"
 CAPACITY, GOODPUT = "capacity_rps", "overload_goodput_rps"
 """The metrics of capacity searches and of overload: comparisons show them first, where a run has them."""
-
-
-P50, P99, P999 = percentile_column(50), percentile_column(99), percentile_column(99.9)
+P50, P99, P999 = "latency_p50_s", "latency_p99_s", "latency_p999_s"
 """The median and the tail that summaries show."""
-
 
 GOROUTINES = "goroutines"
 CLAIM_METRICS: Mapping[str, Metric] = MappingProxyType(

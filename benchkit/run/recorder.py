@@ -199,7 +199,8 @@ class RunRecorder:
         """Record a trial whose raw files are stored; return its rows with the verdict."""
         tables = build_trial_tables(record, output, raw)
         tables = self.judge.add_verdict(record, tables)
-        self.tables.add_trial(tables)
+        for table, rows in tables.by_table().items():
+            self.tables.add(table, record.trial_id, rows)
         self.journal.append(TrialEnded(trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s))
         self.outcome.trials += 1
         return tables

@@ -32,7 +32,7 @@ from benchkit.models.run import CellRecord
 from benchkit.models.trial import ProbeMoment, TrialRecord
 from benchkit.store.journal import HostFactsRead, JournalEvent
 from benchkit.store.parquet_files import arrow_schema
-from benchkit.store.telemetry_table import TrialSamples
+from benchkit.store.telemetry_table import TrialSamples, known_sum
 
 INTERRUPTED = "split"
 """Kind, in the table, of a trial whose block was interrupted by a pause and repeated: stored, and in no figure or
@@ -67,7 +67,7 @@ def trial_row(
     processing_s = None  # known where times include connecting
     if latency.covers == "connect+request" and latency.mean_s is not None and result.connect_mean_s is not None:
         processing_s = latency.mean_s - result.connect_mean_s
-    server_cpu_s = None if record.external else _sum(service.cpu_s for service in record.services)
+    server_cpu_s = None if record.external else known_sum(service.cpu_s for service in record.services)
     return TrialRow(
         cell_id=record.cell_id,
         trial_id=record.trial_id,
@@ -106,7 +106,7 @@ def trial_row(
         errors_timeout=result.errors.timeout,
         non_2xx=result.non_2xx,
         server_cpu_s_per_request=_ratio(server_cpu_s, sampled),
-        generator_cpu_s_per_request=_ratio(_sum(each.cpu_s for each in record.generators), result.requests),
+        generator_cpu_s_per_request=_ratio(known_sum(each.cpu_s for each in record.generators), result.requests),
         server_memory_bytes=None if samples is None else samples.peak_memory_bytes,
         main_process_cpu_s_per_request=None if samples is None else _ratio(samples.main_process_cpu_s, sampled),
         server_switches_per_request=None if samples is None else _ratio(samples.switches, result.requests),
@@ -310,13 +310,6 @@ def sampled_requests(record: TrialRecord, result: LoadResult) -> float | None:
         return result.requests
     sampled_s = sum(each.duration_s for each in record.slices)
     return result.requests * min(1.0, sampled_s / result.duration_s)
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    """Return a sum; None where a value is unknown, or there is none."""
-    found = list(values)
-    known = [value for value in found if value is not None]
-    return sum(known) if known and len(known) == len(found) else None
 
 
 def _ratio(value: float | None, requests: float | None) -> float | None:

@@ -41,8 +41,6 @@ from benchkit.store.store import Store, open_store
 if TYPE_CHECKING:
     import pandas as pd
 
-    from benchkit.store.trial_tables import TrialTables
-
 
 PARTITION_KEYS = ("scenario", "run_id")
 
@@ -71,11 +69,6 @@ class RunTables:
     def __init__(self, store: Store, scenario: str, run_id: str) -> None:
         self._store = store
         self._key = scenario, run_id
-
-    def add_trial(self, tables: TrialTables) -> None:
-        """Write the rows of a trial."""
-        for table, rows in tables.by_table().items():
-            self.add(table, tables.trial.trial_id, rows)
 
     def add(self, table: str, name: str, rows: Rows) -> None:
         """Write rows as one more file of the table, or in place of the file of that name; without rows, write none."""

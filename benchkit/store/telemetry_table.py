@@ -6,7 +6,7 @@ the host, or from the start of the service: both come before the load.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -140,14 +140,18 @@ class TrialSamples:
     @property
     def switches(self) -> float | None:
         """Context switches of the services, voluntary and forced, around the measured window."""
-        return self._total(
+        if self._record.external:
+            return None
+        return known_sum(
             self._growth(service.name, metric, None) for service in self._record.services for metric in SWITCHES
         )
 
     @property
     def main_process_cpu_s(self) -> float | None:
         """CPU time of the first process of each service around the measured window."""
-        return self._total(
+        if self._record.external:
+            return None
+        return known_sum(
             self._growth(service.name, "process_cpu_s_total", str(service.pid)) for service in self._record.services
         )
 
@@ -176,10 +180,12 @@ class TrialSamples:
             return None
         return float(series.values[-1] - series.values[series.t_s <= 0][-1])
 
-    def _total(self, values: Iterator[float | None]) -> float | None:
-        found = list(values)
-        known = [value for value in found if value is not None]
-        return sum(known) if known and len(known) == len(found) and not self._record.external else None
+
+def known_sum(values: Iterable[float | None]) -> float | None:
+    """Return a sum; None where a value is unknown, or there is none."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) if known and len(known) == len(found) else None
 
 
 def _host_samples(watch: WatchRecord, found: Mapping[SeriesKey, SampleSeries]) -> Iterator[_Samples]:
