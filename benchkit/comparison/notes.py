@@ -14,11 +14,18 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.runs.run_data import DISTURBANCES, NOISY_HOST, RatioBasis, RunData, StoredFinding
+from benchkit.comparison.runs.run_data import (
+    DISTURBANCES,
+    LATENCY_KIND,
+    NOISY_HOST,
+    RatioBasis,
+    RunData,
+    StoredFinding,
+)
 from benchkit.judge.checks.registry import CHECKS, check_order
 from benchkit.judge.evidence import Severity
 from benchkit.judge.responses import answers_by_cell, mismatch_notes, response_mismatches, with_declared_reasons
-from benchkit.stats.samples import INVALID, ExcludedTrial, is_comparable
+from benchkit.stats.samples import INVALID, ExcludedTrial
 
 CROWDED = "other programs used the cores of the load tool: without them, the servers may differ more"
 
@@ -158,14 +165,13 @@ def with_cell_notes(ratios: Iterable[Ratio], runs: Iterable[RunData]) -> list[Ra
 
 def with_response_notes(ratios: Iterable[Ratio], before: RunData, after: RunData) -> list[Ratio]:
     """Return the ratios of `after` to `before`, which may be one run, with notes on answers that differ."""
-    sides = [run.trials[is_comparable(run.trials)] for run in (before, after)]
-    answers_before, answers_after = map(answers_by_cell, sides)
     annotated = []
     for ratio in ratios:
-        found = response_mismatches(ratio.cell_id, ratio.baseline, answers_after, answers_before)
+        found = response_mismatches(ratio.cell_id, ratio.baseline, after.answers, before.answers)
         if found and ratio.exclusions:
             excluded = [trial.trial_id for trial in ratio.exclusions]
-            remaining = [answers_by_cell(side[~side["trial_id"].isin(excluded)]) for side in reversed(sides)]
+            sides = after.comparable, before.comparable
+            remaining = [answers_by_cell(side[~side["trial_id"].isin(excluded)]) for side in sides]
             if ratio.cell_id in remaining[0] and ratio.baseline in remaining[1]:
                 found = response_mismatches(ratio.cell_id, ratio.baseline, *remaining)
         found = with_declared_reasons(found, after.manifest)
@@ -179,13 +185,10 @@ CLOSED_LOOP = "closed loop: coordinated omission hides queueing"
 _LATENCY = "latency_"
 """Prefix of the names of latency metrics."""
 
-_KIND = ["rate_requested", "latency_from", "latency_corrected", "latency_covers"]
-"""Columns of `trials` that describe how latencies were measured."""
-
 
 def latency_note(trials: pd.DataFrame) -> str:
     """Return how these latencies were measured: the loop, the correction, what a latency covers; in one line."""
-    ways = dict.fromkeys(_way(*row) for row in trials[_KIND].itertuples(index=False))
+    ways = dict.fromkeys(_way(*row) for row in trials[LATENCY_KIND].itertuples(index=False))
     return " / ".join(ways)
 
 
@@ -211,15 +214,18 @@ def notes_on_latencies(metrics: Iterable[str], runs: Iterable[RunData]) -> list[
     """Return the note above ratios of latencies, over the measured trials of all runs; none without such a metric."""
     if not any(metric.startswith(_LATENCY) for metric in metrics):
         return []
-    measured = pd.concat([_kinds(run.trials) for run in runs])
+    measured = pd.concat([run.latency_kinds for run in runs])
     return [] if measured.empty else [f"Latencies: {latency_note(measured)}."]
 
 
 def with_latency_notes(ratios: Iterable[Ratio], before: RunData, after: RunData) -> list[Ratio]:
     """Return the ratios of `after` to `before`, with a note where latencies were measured in different ways."""
-    kinds = [_kinds(run.trials) for run in (before, after)]
-    if len(pd.concat(kinds)[_KIND].drop_duplicates()) <= 1:
-        return list(ratios)
+    ratios = list(ratios)
+    if not any(ratio.metric.startswith(_LATENCY) for ratio in ratios):
+        return ratios
+    kinds = [run.latency_kinds for run in (before, after)]
+    if len(pd.concat(kinds)[LATENCY_KIND].drop_duplicates()) <= 1:
+        return ratios
     notes_before, notes_after = (
         {str(cell_id): latency_note(rows) for cell_id, rows in side.groupby("cell_id")} for side in kinds
     )
@@ -231,11 +237,3 @@ def with_latency_notes(ratios: Iterable[Ratio], before: RunData, after: RunData)
         return ratio.with_notes([f"latencies were measured in different ways: {own}; baseline: {base}"])
 
     return [annotated(ratio) for ratio in ratios]
-
-
-def _kinds(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return how latencies were measured: a row for each cell and way; all target rates are one way."""
-    kinds = trials.loc[is_comparable(trials), ["cell_id", *_KIND]]
-    return kinds.assign(
-        rate_requested=kinds["rate_requested"].where(kinds["rate_requested"].isna(), 1.0)
-    ).drop_duplicates()

@@ -174,8 +174,8 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     `trials` has rows of one run as `benchkit.load("trials")` gives them. Raises InputError for a metric that is no
     numeric column.
     """
-    if metric not in (names := numeric_columns(trials)):
-        raise InputError(f"no metric {metric!r}", why=suggestion(metric, names))
+    if metric not in trials or not numeric_columns(trials[[metric]]):
+        raise InputError(f"no metric {metric!r}", why=suggestion(metric, numeric_columns(trials)))
     rows = trials[is_comparable(trials)]
     cells, cell_of = np.unique(rows["cell_id"].to_numpy(dtype=str), return_inverse=True)
     blocks, block_of = np.unique(rows["block"].to_numpy(dtype=np.int64), return_inverse=True)

@@ -79,6 +79,17 @@ class DiagnosisTables:
         return found[found["elapsed_s"] > 0].assign(rate=found["value"] / found["elapsed_s"])
 
     @cached_property
+    def service_rates(self) -> pd.DataFrame:
+        """Rates of the counters of services: a row for each trial, a column for each metric and service."""
+        return self.increases.pivot_table(index="trial_id", columns=["metric", "service"], values="rate", aggfunc="sum")
+
+    @cached_property
+    def host_rates(self) -> pd.DataFrame:
+        """Rates of the counters of hosts: a row for each trial, a column for each metric and host."""
+        rows = self.increases[self.increases["service"].isna()]
+        return rows.pivot_table(index="trial_id", columns=["metric", "host"], values="rate", aggfunc="sum")
+
+    @cached_property
     def latency(self) -> pd.DataFrame:
         """Buckets of the raw histograms of the measured trials."""
         rows = self.run.rows("latency")
@@ -152,12 +163,28 @@ class CellEvidence:
         return _values(rates / requests.reindex(rates.index))
 
     def _rates(self, metric: str, service: str | None, *, host_wide: bool) -> pd.Series[float]:
-        rows = self.increases[self.increases["metric"] == metric]
+        """Return the increase of a counter in a second in each of its trials that has it."""
         if host_wide:
-            rows = rows[rows["service"].isna() & rows["host"].isin(self.hosts)]
+            rates = self._host_rates.get(metric)
+        elif service is not None:
+            rates = self._service_rates.get((metric, service))
+        elif metric in self._service_rates:
+            rates = self._service_rates[[metric]].sum(axis="columns", min_count=1)
         else:
-            rows = rows[rows["service"].notna() if service is None else rows["service"] == service]
-        return rows.groupby("trial_id")["rate"].sum()
+            rates = None
+        return pd.Series(dtype="float64") if rates is None else rates.dropna()
+
+    @cached_property
+    def _service_rates(self) -> pd.DataFrame:
+        rates = self.tables.service_rates
+        return rates[rates.index.isin(self.trials["trial_id"])]
+
+    @cached_property
+    def _host_rates(self) -> pd.DataFrame:
+        """Sums over the hosts of its services."""
+        rates = self.tables.host_rates
+        rates = rates.loc[rates.index.isin(self.trials["trial_id"]), rates.columns.isin(self.hosts, level="host")]
+        return rates.T.groupby(level="metric").sum(min_count=1).T
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
@@ -207,10 +234,17 @@ class CellEvidence:
 
     def share_of(self, category: str, service: str) -> Reals:
         """Return the share of a category in each profile of a service."""
+        profiles = self._profiles.get(service)
+        return np.empty(0) if profiles is None or category not in profiles else _values(profiles[category])
+
+    @cached_property
+    def _profiles(self) -> Mapping[str, pd.DataFrame]:
+        """Profiles of each of its services: a row for each trial, a column for the share of each category."""
         rows = self.tables.shares
-        rows = rows[(rows["cell_id"] == self.cell.cell_id) & (rows["service"] == service)]
-        wide = rows.pivot_table(index="trial_id", columns="category", values="share", aggfunc="mean")
-        return _values(wide[category]) if category in wide else np.empty(0)
+        return {
+            str(service): profiles.pivot_table(index="trial_id", columns="category", values="share", aggfunc="mean")
+            for service, profiles in rows[rows["cell_id"] == self.cell.cell_id].groupby("service")
+        }
 
     @cached_property
     def workers(self) -> tuple[WorkerBalance, ...]:

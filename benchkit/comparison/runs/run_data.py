@@ -12,6 +12,7 @@ import pandas as pd
 
 from benchkit.judge.checks import between_trials, conditions
 from benchkit.judge.evidence import Severity
+from benchkit.judge.responses import Answers, answers_by_cell
 from benchkit.judge.verdicts import exclusions as verdict_exclusions
 from benchkit.models.base import Frozen
 from benchkit.models.design import Design, design_of, until_of
@@ -60,6 +61,10 @@ class RatioBasis:
 
 IGNORED_CHECKS = (conditions.OBSERVED.code, between_trials.COLD.code)
 """Checks whose findings profiling itself causes: perf starts in the first third of the window and slows it."""
+
+
+LATENCY_KIND = ["rate_requested", "latency_from", "latency_corrected", "latency_covers"]
+"""Columns of `trials` that describe how latencies were measured."""
 
 
 class ComparedRun(Frozen):
@@ -128,9 +133,26 @@ class RunData:
             yield from (self.folder.record(trial_id) for trial_id in trial_ids if trial_id in here)
 
     @cached_property
+    def comparable(self) -> pd.DataFrame:
+        """Its trials that ratios may use."""
+        return self.trials[is_comparable(self.trials)]
+
+    @cached_property
+    def answers(self) -> Mapping[str, Answers]:
+        """Answers to the probes of each cell."""
+        return answers_by_cell(self.comparable)
+
+    @cached_property
+    def latency_kinds(self) -> pd.DataFrame:
+        """How latencies were measured: a row for each cell and way, all target rates being one way."""
+        kinds = self.comparable[["cell_id", *LATENCY_KIND]]
+        has_rate = kinds["rate_requested"].notna()
+        return kinds.assign(rate_requested=kinds["rate_requested"].mask(has_rate, 1.0)).drop_duplicates()
+
+    @cached_property
     def basis(self) -> RatioBasis:
         """The trials and findings that its ratios rest on."""
-        measured = self.trials[is_comparable(self.trials)]
+        measured = self.comparable
         of_cells: defaultdict[str, list[str]] = defaultdict(list)
         for cell_id, trial_id in zip(measured["cell_id"], measured["trial_id"], strict=True):
             of_cells[str(cell_id)].append(str(trial_id))
