@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -15,10 +15,8 @@ from benchkit.models.design import StopCondition, until_of
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
 from benchkit.stats.cell_pairs import ComparedCells, requested_ratios
+from benchkit.stats.inference import MIN_BLOCKS
 from benchkit.stats.samples import Exclusion, take_samples
-
-Review = Callable[[Sequence[Exclusion]], str | None]
-"""Function from the exclusions of a run's first block to the reason to end the run there, or None."""
 
 
 class StopDecision(Frozen):
@@ -38,8 +36,6 @@ class StopRule:
     until: StopCondition
     ratios: tuple[tuple[str, ComparedCells], ...]
     manifest: Manifest
-    review: Review | None = None
-    """Review of the first block; None: there is no review."""
 
     def __call__(
         self, rows: Sequence[TrialRow], elapsed_s: float, block_s: float, exclusions: Iterable[Exclusion] = ()
@@ -49,8 +45,6 @@ class StopRule:
         `exclusions` come from checks on single trials; this adds the exclusions by checks on the whole run.
         """
         trials, excluded = trials_so_far(rows, self.manifest, exclusions)
-        if self.review is not None and len(set(trials["block"])) == 1 and (reason := self.review(excluded)):
-            return StopDecision(stop=True, reason=reason, blocks=1)
         return decide(
             trials,
             self.ratios,
@@ -62,14 +56,14 @@ class StopRule:
         )
 
 
-def stop_rule(manifest: Manifest, review: Review | None = None) -> StopRule | None:
+def stop_rule(manifest: Manifest) -> StopRule | None:
     """Return the rule of a run that may end early; None for a run that always runs all of its blocks."""
     until = until_of(manifest.scenario)
     if until is None:
         return None
     requested = requested_ratios(manifest.scenario, manifest.cells, until.metrics)
     ratios = tuple(dict.fromkeys((metric, pair) for metric, pair, _ in requested))
-    return StopRule(until, ratios, manifest, review)
+    return StopRule(until, ratios, manifest)
 
 
 def decide(
@@ -85,9 +79,10 @@ def decide(
     """Decide whether to end the run after the blocks in `trials`, all of them complete.
 
     `requested` are the ratios that must be precise, each with its metric; without any, a run's only cell must have a
-    precise value. `elapsed_s` is the time spent, `block_s` the time of the next block, which does not start if it would
-    exceed the budget. The rule depends on the widths of intervals. If `until.excludes` names a ratio, the run also ends
-    when all intervals exclude it.
+    precise value. `elapsed_s` is the time spent, `block_s` that of the next block. A block that would exceed the budget
+    does not start, unless it is one of the three that an interval needs. The rule is the same after every block. It
+    uses the widths of intervals and not their positions. Only if `until.excludes` names a ratio, the run also ends when
+    all intervals exclude it.
     """
     blocks = int(trials["block"].nunique())
     excluded = tuple(exclusions)
@@ -110,7 +105,7 @@ def decide(
         return StopDecision(stop=True, reason=f"every interval excludes {until.excludes:.3g}", **state)
     if blocks >= max_blocks:
         return StopDecision(stop=True, reason=f"all {max_blocks} blocks are done", **state)
-    if until.budget_s is not None and elapsed_s + block_s > until.budget_s:
+    if until.budget_s is not None and blocks >= MIN_BLOCKS and elapsed_s + block_s > until.budget_s:
         return StopDecision(stop=True, reason=f"the time budget is spent ({until.budget_s:g} s)", **state)
     if blocks < until.min_blocks:
         reason = f"{blocks} of at least {until.min_blocks} blocks"

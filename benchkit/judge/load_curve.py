@@ -29,6 +29,9 @@ LONGEST_P50_S = 1.0
 """Median latency at which a curve ends."""
 MOST_FAILED = 0.01
 """Share of failed requests above which a curve ends."""
+IN_USE = 0.9
+"""Share of the connections with a request in flight from which on all of them are served: some tools need time between
+two requests."""
 REFUSED = 0.01
 """Share of refused requests that shows a rate limiter: a few have other causes."""
 LEAST_SLOTS = 0.9
@@ -121,9 +124,23 @@ def knee_of(points: Sequence[LoadCurveRow]) -> int:
     return points[place].connections if place is not None else _best(points).connections
 
 
+def most_connections(points: Sequence[LoadCurveRow]) -> int:
+    """Return the most connections for trials: with more, some requests fail, or some connections are never served.
+
+    A server with a thread for each connection serves as many as it has threads, while these connections are kept.
+    """
+    usable = _usable(points)
+    most = max(point.connections for point in usable)
+    in_flight = max((point.in_flight for point in usable if point.in_flight is not None), default=most)
+    return most if in_flight >= IN_USE * most else max(1, int(IN_USE * in_flight))
+
+
 def _best(points: Sequence[LoadCurveRow]) -> LoadCurveRow:
-    usable = [point for point in points if (point.failed or 0.0) <= MOST_FAILED] or points
-    return max(usable, key=lambda point: point.rps)
+    return max(_usable(points), key=lambda point: point.rps)
+
+
+def _usable(points: Sequence[LoadCurveRow]) -> Sequence[LoadCurveRow]:
+    return [point for point in points if (point.failed or 0.0) <= MOST_FAILED] or points
 
 
 def _knee_place(points: Sequence[LoadCurveRow]) -> int | None:

@@ -69,7 +69,9 @@ class StopCondition(Frozen):
         description="error rate of each interval; 0.03 keeps 0.05 over the run",
     )
     budget_s: PositiveFloat | None = Field(
-        default=None, description="seconds after which no further block begins", examples=[3600]
+        default=None,
+        description="seconds after which no further block begins, but the three that an interval needs",
+        examples=[3600],
     )
 
 

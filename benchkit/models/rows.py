@@ -349,6 +349,7 @@ class LoadCurveRow(Row, table="load_curve"):
     rps: Annotated[float, Column("answers per second, without the refused ones", unit="req/s")]
     refused: Annotated[Real, Column("share of answers other than 2xx and 3xx", unit="share")]
     failed: Annotated[Real, Column("share of requests without an answer", unit="share")]
+    in_flight: Annotated[Real, Column("requests in flight, as a mean: answers per second times their mean time")] = None
     latency_p50_s: Annotated[Real, Column("median response time", unit="sec")]
     latency_p99_s: Annotated[Real, Column("99th percentile of the response time", unit="sec")]
     server_cores: Annotated[Real, Column("CPU seconds per second of the services")]

@@ -128,7 +128,7 @@ def _attempt(
     for each, trial in trials.items():
         tables = ended.get(trial.trial_id)
         if tables is not None:
-            testbed.found_loads.add(tables.trial)
+            testbed.found_loads.add(tables.trial, tables.load_curve, tables.deciding_checks)
             recorder.show(TrialJudged(each, tables.trial.rps, str(tables.trial.verdict), tuple(tables.deciding_checks)))
             rows[each] = tables.trial
     failures = {each: block.failures[trial.trial_id] for each, trial in trials.items() if each not in rows}

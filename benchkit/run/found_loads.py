@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -17,13 +17,13 @@ from typing import NamedTuple
 from benchkit import units
 from benchkit.comparison.capacity_search import MAX_PROBES, MIN_PROBES, CapacitySearch, judge_probe
 from benchkit.errors import InputError
-from benchkit.judge.load_curve import MOST_CONNECTIONS
+from benchkit.judge.load_curve import MOST_CONNECTIONS, most_connections
 from benchkit.loadtools.load_shares import divide_load
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome
 from benchkit.models.design import compared_cell, controlled
 from benchkit.models.load import Load
-from benchkit.models.rows import TrialRow
+from benchkit.models.rows import LoadCurveRow, TrialRow
 from benchkit.models.thresholds import Thresholds
 from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
@@ -43,6 +43,10 @@ MIN_SLICES, LONG_SLICE_S = 2, 0.5
 LONGEST_SLICE_S = 2.0
 """Slice length above which a cell gets only the connections at its knee. Seven blocks of two such cells fit into a
 minute. Slices are this long where responses wait without CPU use, such as for a delayed acknowledgement of 40 ms."""
+LOWERED = (1.0, 0.6, 0.4)
+"""Factors of a held rate in `versus`: the next one where the load tool did not hold it in block 1, and in block 2."""
+NOT_HELD = frozenset({"rate-held", "generator-saturated", "tool-limit"})
+"""Checks that find a rate which the load tool did not hold, or held at its own limit."""
 
 
 def with_load(cell: PlannedCell, load: Load) -> PlannedCell:
@@ -53,30 +57,42 @@ def with_load(cell: PlannedCell, load: Load) -> PlannedCell:
 
 
 class _Knee(NamedTuple):
-    """The knee of a load curve."""
+    """The knee of a load curve, and the most connections that its server serves."""
 
     connections: int
     rps: float
+    most: int
 
 
 class FoundLoads:
     """Load curves and capacities of cells, and the loads that follow from them."""
 
-    def __init__(self, rows: Iterable[TrialRow] = ()) -> None:
+    def __init__(self, rows: Iterable[TrialRow] = (), points: Iterable[LoadCurveRow] = ()) -> None:
         self._curves: dict[str, _Knee] = {}
         self._capacities: dict[str, TrialRow] = {}
+        self._lowered = 0
+        self.lowers_held_rates = False
+        """True to lower held rates by `LOWERED`."""
+        curves = tuple(points)
         for row in rows:
-            self.add(row)
+            self.add(row, [point for point in curves if point.trial_id == row.trial_id])
 
-    def add(self, row: TrialRow) -> None:
-        """Add a trial that has ended, if it is a calibration. The row of a load curve has the load at its knee."""
+    def add(self, row: TrialRow, points: Sequence[LoadCurveRow] = (), checks: Collection[str] = ()) -> None:
+        """Add a trial that has ended, with the checks that decide its verdict.
+
+        Only calibrations matter, and the first trials at held rates. That of a load curve has the load at its knee.
+        """
+        is_not_held = row.kind == "held" and row.verdict == "invalid" and not NOT_HELD.isdisjoint(checks)
+        if self.lowers_held_rates and is_not_held and row.block == self._lowered + 1 < len(LOWERED):
+            self._lowered += 1
         if row.kind != "calibrate":
             return
         if row.capacity_rps is not None:
             self._capacities[row.cell_id] = row
         elif row.rps and row.connections:
             refused = (row.non_2xx or 0) / row.requests if row.requests else 0.0
-            self._curves[row.cell_id] = _Knee(row.connections, row.rps * (1 - refused))
+            most = most_connections(points) if points else MOST_CONNECTIONS
+            self._curves[row.cell_id] = _Knee(min(row.connections, most), row.rps * (1 - refused), most)
 
     def cell_of(self, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, tuple[str, ...]]:
         """Return the cell of a trial with its connections and target rate, and notes that explain these.
@@ -93,13 +109,14 @@ class FoundLoads:
             connections = self._connections(controlled(cell.cell_id) or compared_cell(cell.cell_id))
             cell = _with_load_fields(cell, connections=connections, **self._longer_window(cell, plan))
             notes.append(self._note_on_connections())
-        share = cell.load.share_of_slowest
-        if share is not None:
-            slowest, slowest_rps = self._slowest(cell)
-            rate = float(max(1, int(share * slowest_rps)))
+        if cell.load.share_of_slowest is not None:
+            share = cell.load.share_of_slowest * LOWERED[self._lowered]
+            slowest, carried = self._slowest(cell)
+            rate = float(max(1, int(share * carried)))
+            lowered = "; the load tool did not hold more" if self._lowered else ""
             notes.append(
                 f"Target rate: {units.requests_per_s(rate)}, {units.share(share)} of the "
-                f"{units.requests_per_s(slowest_rps)} of the slowest cell, {slowest}."
+                f"{units.requests_per_s(carried)} that the slowest cell carries, {slowest}{lowered}."
             )
             cell = _with_load_fields(cell, rate=rate)
         return cell, tuple(notes)
@@ -128,17 +145,20 @@ class FoundLoads:
     def _connections(self, cell_id: str) -> int:
         """Return the connections of a cell: the same for all cells if twice the lowest knee is enough for the highest.
 
-        A cell gets only those at its knee where slices would be too long. Raises InputError for an unknown curve.
+        They are no more than the servers serve, and those at the knee where slices would be too long. Raises
+        InputError for an unknown curve.
         """
         if cell_id not in self._curves:
             raise InputError("the load curve is unknown", where=cell_id, hint="see its trial in block 0")
-        knees = [row.connections for row in self._curves.values()]
-        common = min(MOST_CONNECTIONS, ABOVE_KNEE * min(knees))
-        if common >= max(knees) and all(self._responses_s(name, common) <= LONGEST_SLICE_S for name in self._curves):
+        most = {name: min(each.most, ABOVE_KNEE * each.connections) for name, each in self._curves.items()}
+        common = min(most.values())
+        if common >= max(each.connections for each in self._curves.values()) and all(
+            self._responses_s(name, common) <= LONGEST_SLICE_S for name in self._curves
+        ):
             return common
-        at_knee = self._curves[cell_id].connections
-        above_knee = min(MOST_CONNECTIONS, ABOVE_KNEE * at_knee)
-        return above_knee if self._responses_s(cell_id, above_knee) <= LONGEST_SLICE_S else at_knee
+        if self._responses_s(cell_id, most[cell_id]) <= LONGEST_SLICE_S:
+            return most[cell_id]
+        return self._curves[cell_id].connections
 
     def _note_on_connections(self) -> str:
         numbers = {name: self._connections(name) for name in self._curves}

@@ -31,7 +31,7 @@ from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.other_programs import busy_programs, describe_programs, take_snapshot
 from benchkit.judge.load_curve import load_curve
 from benchkit.models.thresholds import thresholds_of
-from benchkit.plan.adaptation import LATEST_RESTART, Adaptation, Observed, adapt
+from benchkit.plan.adaptation import LAST_REVIEWED, LATEST_RESTART, Adaptation, adapt
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan, secret_notes
 from benchkit.run.attempt import attempt_block
@@ -45,7 +45,6 @@ from benchkit.scenario.cells import missing_secrets
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.scenario.versus import ServerComparison
-from benchkit.stats.samples import Exclusion
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.units import counted
@@ -159,12 +158,13 @@ def execute(run: OpenedRun, show: Show = show_nothing) -> RunOutcome:
     """
     with recording(run.folder, run.store, show) as recorder:
         review = None if run.options.adapts is None else _Review(run.folder, recorder.outcome, run.options.adapts)
-        queue = _open_queue(run, recorder, review)
+        queue = _open_queue(run, recorder)
         if not queue.is_empty:  # empty if the run was killed after its last trial
             testbed = Testbed(run.plan, run.hosts, recorder, reconnect_s=run.options.reconnect_s)
+            testbed.found_loads.lowers_held_rates = review is not None
             with testbed.ready(), pinned(controller_placement(run.plan, run.hosts)):
                 for batch in queue.batches():
-                    if review is not None and batch[0].is_measured and review.ends_before_blocks():
+                    if review is not None and review.ends_before(batch[0]):
                         break
                     _run_batch(batch, queue, testbed)
         recorder.record_early_stop(queue.early_stop)
@@ -172,14 +172,14 @@ def execute(run: OpenedRun, show: Show = show_nothing) -> RunOutcome:
     return recorder.outcome
 
 
-def _open_queue(run: OpenedRun, recorder: RunRecorder, review: _Review | None) -> TrialQueue:
+def _open_queue(run: OpenedRun, recorder: RunRecorder) -> TrialQueue:
     plan, resumption, run_id = run.plan, run.resumption, run.folder.run_id
     trials = counted(len(plan.planned_trials), "trial")
     names = ", ".join(sorted({name for names in plan.roles.values() for name in names}))
     logger.info("run %s: %s: %s on %s", run_id, "start" if resumption is None else "resume", trials, names)
     recorder.record_start(plan.planned_trials)
     if resumption is None:
-        rule = stop_rule(run.folder.manifest(), review)
+        rule = stop_rule(run.folder.manifest())
         return TrialQueue(plan.planned_trials, rule, together=plan.design == "sliced")
     queue = resume_queue(plan, resumption, recorder)
     verdicts = {row.trial_id: row.verdict for row in recorder.tables.trials()}
@@ -189,45 +189,30 @@ def _open_queue(run: OpenedRun, recorder: RunRecorder, review: _Review | None) -
 
 
 class _Review:
-    """Review of a comparison after its load curves and after its first block, with the adaptation that it needs."""
+    """Review of a comparison after each load curve, and after its first block; it keeps what there is to adapt."""
 
     def __init__(self, run: RunFolder, outcome: RunOutcome, comparison: ServerComparison) -> None:
         self._run = run
         self._outcome = outcome
         self._comparison = comparison
         self._began_s = time.monotonic()
-        self._has_begun_blocks = False
         self.adaptation: Adaptation | None = None
 
-    def ends_before_blocks(self) -> bool:
-        """Return True if the run ends before its first block, because its load must change or a server failed."""
-        if self._has_begun_blocks:
+    def ends_before(self, trial: PlannedTrial) -> bool:
+        """Return True where the run ends before a trial: another load or design is called for, or a server failed."""
+        spent_s = self._comparison.spent_s + time.monotonic() - self._began_s
+        is_late = trial.block > 1 and spent_s > LATEST_RESTART * self._comparison.budget_s
+        if is_late or trial.block > LAST_REVIEWED or (trial.is_measured and trial.position > 1):
             return False
-        self._has_begun_blocks = True
         thresholds, records = thresholds_of(self._run.manifest()), tuple(self._run.records())
         curves = [load_curve(record.load_curve, thresholds) for record in records if record.load_curve]
         limited = [curve for curve in curves if curve.limit.kind == "load tool"]
         limited_at = [max(point.server_cores or 0.0 for point in curve.points) for curve in limited]
         causes = {cause for cause in self._outcome.causes.values() if cause is not None}
-        self.adaptation = adapt(self._comparison, Observed(records, thresholds, limited_at, causes))
-        return self.adaptation is not None or bool(self._outcome.failures)
-
-    def __call__(self, exclusions: Sequence[Exclusion]) -> str | None:
-        """Return why the run ends after its first block; None if it continues."""
-        spent_s = self._comparison.spent_s + time.monotonic() - self._began_s
-        if spent_s > LATEST_RESTART * self._comparison.budget_s:
-            return None
-        records = {record.trial_id: record for record in self._run.records() if record.block}
-        measured = [record for record in records.values() if record.kind == "measure"]
-        checks: dict[bool, set[str]] = {True: set(), False: set()}
-        for each in exclusions:
-            if (record := records.get(each.trial_id)) is not None:
-                checks[record.kind == "held"] |= each.checks
-        thresholds = thresholds_of(self._run.manifest())
-        self.adaptation = adapt(
-            self._comparison, Observed(measured, thresholds, checks=checks[False], held_checks=checks[True])
-        )
-        return None if self.adaptation is None else "its load is adapted to its first block"
+        measured = [record for record in records if record.kind == "measure"]
+        self.adaptation = adapt(self._comparison, thresholds, causes=causes, limited_at=limited_at, measured=measured)
+        has_failed = trial.is_measured and trial.block == 1 and bool(self._outcome.failures)
+        return self.adaptation is not None or has_failed
 
 
 def _run_batch(batch: Sequence[PlannedTrial], queue: TrialQueue, testbed: Testbed) -> None:

@@ -47,7 +47,7 @@ class Testbed:
         self.retries = RetryPolicy()
         self.lost_hosts: dict[str, str] = {}
         """Hosts that are no longer used, each with the reason."""
-        self.found_loads = FoundLoads(recorder.tables.trials())
+        self.found_loads = FoundLoads(recorder.tables.trials(), recorder.tables.load_curves())
         self.recorder = recorder
         self._reconnect_s = reconnect_s
         self._reconnects: dict[str, int] = {}

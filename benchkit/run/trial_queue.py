@@ -42,7 +42,7 @@ class TrialQueue:
         self._contiguous = _contiguous_blocks(self._planned)
         self._rows: list[TrialRow] = []
         self._finished_blocks = 0
-        self._elapsed_s = 0.0
+        self._elapsed_s = self._block_s = 0.0
         self.early_stop: StopDecision | None = None
         """The decision that ended the measured blocks early; None where all of them run."""
 
@@ -82,9 +82,10 @@ class TrialQueue:
         """
         self._finished.add(trial)
         self._unfinished[trial.block] -= 1
+        self._elapsed_s += duration_s
         if not trial.is_measured:
             return None
-        self._elapsed_s += duration_s
+        self._block_s += duration_s
         self._rows += [] if row is None else [row]
         if self._unfinished[trial.block]:
             return None
@@ -92,7 +93,7 @@ class TrialQueue:
         if self._rule is None or self.early_stop is not None:
             return None
         rows = [row for row in self._rows if not self._unfinished[row.block]]
-        decision = self._rule(rows, self._elapsed_s, self._elapsed_s / self._finished_blocks, exclusions)
+        decision = self._rule(rows, self._elapsed_s, self._block_s / self._finished_blocks, exclusions)
         decision = decision.model_copy(update={"blocks": self._finished_blocks})  # also blocks without any success
         if decision.stop and self._has_unfinished_blocks:
             self.early_stop = decision

@@ -155,7 +155,7 @@ class ServerComparison:
             block_s = servers * (self._windows * window + self._phases * (warm_up_s + OVERHEAD_S))
             left_s = self.budget_s - self.spent_s
             fewest = MIN_BLOCKS if self.shortage(servers) is None else FEWEST_BLOCKS
-            budget_s = math.ceil(max(left_s, fewest * block_s))
+            budget_s = math.ceil(max(left_s, servers * CURVE_S + fewest * block_s))
             until = {"precision": self.precision, "budget_s": budget_s}
         return _given(
             load={**self.load, **load_times(window, warm_up_s, self.tool), **_given(warmup_s=self.warm_up_s)},

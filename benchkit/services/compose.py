@@ -29,10 +29,10 @@ from benchkit.services.templates import CommandLine
 COMPOSE = "compose"
 """The value of `backend` in scenarios."""
 
-TOP_LEVEL = ("version", "name", "services", "volumes", "networks")
+TOP_LEVEL = ("version", "name", "services", "volumes", "networks", "secrets")
 FIELDS = (
     *("image", "build", "command", "environment", "ports", "expose", "volumes", "depends_on"),
-    *("healthcheck", "user", "read_only", "cpus", "mem_limit", "stop_signal"),
+    *("healthcheck", "user", "read_only", "cpus", "mem_limit", "stop_signal", "secrets"),
 )
 """Fields of a service that are read."""
 IGNORED = ("restart", "container_name", "networks", "hostname", "labels", "logging", "stdin_open", "tty")
@@ -102,6 +102,7 @@ def compose_containers(name: str, options: ComposeOptions, source: SourceMap) ->
             Document(services[service], document.source.at("services", service)),
             path.parent,
             options,
+            document.data.get("secrets") or {},
         )
         data = reader.container(int(entry_port) if service == entry else None)
         peers = {other: names[other] for other in services if other != service}
@@ -113,7 +114,7 @@ def _read(path: Path, options: ComposeOptions, source: SourceMap) -> tuple[Docum
     """Return a Compose file, and its services with what the scenario overrides. Raises InputError."""
     document = read_document(path)
     _require_known(document, (), TOP_LEVEL)
-    for part in ("services", "volumes", "networks"):
+    for part in ("services", "volumes", "networks", "secrets"):
         if not isinstance(document.data.get(part) or {}, dict):
             raise InputError(document.fault((part,), "allowed: a mapping"))
     services: dict[str, dict[str, Any]] = dict(document.data.get("services") or {})
@@ -135,8 +136,8 @@ def _note_ignored(path: Path, fields: tuple[str, ...]) -> None:
 class _ServiceReader:
     """One service of a Compose file, converted to the options of a container."""
 
-    def __init__(self, document: Document, folder: Path, options: ComposeOptions) -> None:
-        self._document, self._folder, self._options = document, folder, options
+    def __init__(self, document: Document, folder: Path, options: ComposeOptions, secrets: Mapping[str, Any]) -> None:
+        self._document, self._folder, self._options, self._secrets = document, folder, options, secrets
         self._data: dict[str, Any] = document.data
 
     def container(self, entry_port: int | None) -> dict[str, Any]:
@@ -216,8 +217,15 @@ class _ServiceReader:
         return {name: _escaped(str(value)) for name, value in pairs.items()}
 
     def _volumes(self) -> tuple[list[str], list[str]]:
-        """Return the files to copy, and the mounts."""
+        """Return the files to copy, and the mounts, secrets included."""
         files, mounts = [], []
+        for i, secret in enumerate(self._data.get("secrets") or ()):
+            file = (self._secrets.get(secret) or {}).get("file") if isinstance(secret, str) else None
+            if file is None:
+                raise self._fault(("secrets", i), "allowed: the name of a secret that has a `file`")
+            path = (self._folder / file).resolve()
+            files.append(str(path))
+            mounts.append(f"./{path.name}:/run/secrets/{secret}:ro")
         for i, volume in enumerate(self._data.get("volumes") or ()):
             if isinstance(volume, str) and volume.startswith("/") and ":" not in volume:
                 mounts.append(f"anonymous-{i}:{volume}:rw")

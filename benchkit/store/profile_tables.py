@@ -118,6 +118,8 @@ def read_merged_profile(run: RunFolder, records: Iterable[TrialRecord], service:
 
 CALLS, WAITING = "system calls", "waiting"
 FOR_CPU, FOR_QUOTA, OTHERS = "a CPU, runnable", "the CPU quota", "others"
+FOR_SOCKETS = ("work in epoll", "work in poll or select", "work in io_uring", "sockets")
+"""Waits of a server without a request."""
 ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "powerpc64", "armv7l": "arm"}
 """Names of machines in the tables of system calls, where they differ."""
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchkit.errors import InputError
-from benchkit.models.rows import TABLES, FactorRow, TrialRow, column_names
+from benchkit.models.rows import TABLES, FactorRow, LoadCurveRow, TrialRow, column_names
 from benchkit.models.run import Manifest
 from benchkit.store.durable_files import PARTIAL, fsync, make_folders
 from benchkit.store.layout import Partition
@@ -117,6 +117,10 @@ class RunTables:
     def trials(self) -> list[TrialRow]:
         """Return all rows of the run in `trials`."""
         return rows_from_arrow(TrialRow, self.rows(TrialRow.TABLE))
+
+    def load_curves(self) -> list[LoadCurveRow]:
+        """Return all rows of the run in `load_curve`."""
+        return rows_from_arrow(LoadCurveRow, self.rows(LoadCurveRow.TABLE))
 
     def folder(self, table: str) -> Path:
         """Return the folder of the run's rows of a table."""

@@ -23,6 +23,7 @@ from benchkit.models.metrics import CPU, RPS
 from benchkit.models.run import CellRecord, HostRecord
 from benchkit.models.trial import ServiceRecord, TrialRecord
 from benchkit.stats.samples import Exclusion, Reals, excluded_ids
+from benchkit.store.profile_tables import FOR_CPU, FOR_SOCKETS, WAITING
 
 
 class Symptom(Frozen):
@@ -245,6 +246,17 @@ class CellEvidence:
             str(service): profiles.pivot_table(index="trial_id", columns="category", values="share", aggfunc="mean")
             for service, profiles in rows[rows["cell_id"] == self.cell.cell_id].groupby("service")
         }
+
+    @cached_property
+    def idle_share(self) -> float | None:
+        """Share of the waits for sockets or the CPU in its traces that were for sockets; None without a trace."""
+        rows, trials = self.tables.run.rows("trace"), self.tables.run.trials
+        if rows.empty:
+            return None
+        rows = rows[rows["trial_id"].isin(trials.loc[trials["cell_id"] == self.cell.cell_id, "trial_id"])]
+        waits = rows[rows["level"] == WAITING].groupby("name")["value"].sum()
+        idle_s, runnable_s = (float(waits[waits.index.isin(names)].sum()) for names in (FOR_SOCKETS, (FOR_CPU,)))
+        return idle_s / (idle_s + runnable_s) if idle_s + runnable_s else None
 
     @cached_property
     def workers(self) -> tuple[WorkerBalance, ...]:

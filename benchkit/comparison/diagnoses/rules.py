@@ -78,15 +78,20 @@ DELAYED_S = (0.038, 0.050)
 """Latencies of a request that waited for a delayed acknowledgement: Linux delays it by at least 40 ms (TCP_DELACK_MIN,
 HZ/25, include/net/tcp.h). Nagle's algorithm (RFC 896) holds the second small piece of an answer until then."""
 MOST_DELAYED = 0.5
-"""Share of delayed requests above which a queue could explain them."""
+"""Share of delayed requests above which they are the main mode of the latencies, which a queue explains as well."""
+LEAST_IDLE = 0.5
+"""Share of the waits for sockets from which on a traced server is idle while requests wait."""
 
 
 def _nagle(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
     late, others = (each.latency.share(*DELAYED_S) for each in (cell, other))
     is_second_mode = late <= MOST_DELAYED and cell.is_far_from_queue(*DELAYED_S) and cell.latency.is_peak(*DELAYED_S)
-    if cell.keeps_connections and is_second_mode and stands_out(late, others, 0.0):
+    idle = cell.idle_share
+    is_idle = idle is None or idle >= LEAST_IDLE
+    if cell.keeps_connections and is_second_mode and is_idle and stands_out(late, others, 0.0):
         low, high = (units.seconds(end) for end in DELAYED_S)
-        yield Symptom(evidence=f"{units.share(late)} of the requests take {low} to {high}")
+        traced = "" if idle is None else f"; {units.share(idle)} of its threads' waits are for sockets, not the CPU"
+        yield Symptom(evidence=f"{units.share(late)} of the requests take {low} to {high}{traced}")
 
 
 REPEATED_S = ((1.0, 1.25), (3.0, 3.25))
@@ -395,21 +400,26 @@ def _cpu_queue_s(cell: CellEvidence) -> float | None:
 
 
 SWITCH_RATIO = 3.0
-"""Ratio of the switches per request that is a symptom: their number varies with the load on a core."""
-OF_CPU_TIME = 2.0
-"""Ratio of the switches per second of CPU time that is a symptom: longer work alone is interrupted more often."""
+"""Ratio of the switches for each request; their number varies with the load on a core."""
 LEAST_SWITCHES = {"voluntary": 0.5, "involuntary": 1.0}
-"""Fewest switches per request: one costs about a microsecond, and busy neighbours alone force some."""
+"""Switches for each request. Busy neighbours alone force some."""
+SWITCH_S = 5e-6
+"""CPU time of a switch, and of filling caches again: 3.8 µs and more (Li, Ding and Shen, Quantifying the Cost of
+Context Switch, 2007)."""
+LEAST_EXPLAINED = 0.5
+"""Share of the difference in CPU time per request that the switches explain. Where a request takes longer, workers
+fall idle or are interrupted more often, which explains a few hundredths of it."""
 
 
 def _context_switches(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
+    cpu_s, others_s = (each.trials[CPU].astype("float64").mean() for each in (cell, other))
     for kind, least in LEAST_SWITCHES.items():
-        metric = f"{kind}_switches_total"
-        own, theirs = cell.per_request(metric), other.per_request(metric)
-        rates = [each.per_second(metric).sum() / max(each.cores_used.sum(), 1e-9) for each in (cell, other)]
-        if not all_above(own, theirs, SWITCH_RATIO) or own.mean() < least or rates[0] < OF_CPU_TIME * rates[1]:
+        own, theirs = (each.per_request(f"{kind}_switches_total") for each in (cell, other))
+        if not all_above(own, theirs, SWITCH_RATIO) or own.mean() < least:
             continue
-        if is_as_busy(cell, other):  # a server without a queue sleeps after each request
+        explained_s = SWITCH_S * (own.mean() - theirs.mean())
+        is_cause = 0 < LEAST_EXPLAINED * (cpu_s - others_s) <= explained_s
+        if is_cause and is_as_busy(cell, other):  # a server without a queue sleeps after each request
             yield Symptom(
                 text=f"switches threads often ({kind} context switches)",
                 evidence=f"{own.mean():.2f} per request against {theirs.mean():.2f}",

@@ -112,8 +112,13 @@ class RunData:
 
     @cached_property
     def held(self) -> RunData | None:
-        """Its trials at a held rate, as measured trials of a run; None where there is none."""
+        """Its trials at a held rate, as measured trials of a run; None where there is none.
+
+        First ones at a higher rate, which the load tool did not hold, are left out.
+        """
         rows = self.trials[self.trials["kind"] == "held"]
+        rates = rows["rate_requested"].astype("float64")
+        rows = rows[~(rates > rates.groupby(rows["cell_id"]).transform("last"))]
         return None if rows.empty else replace(self, trials=rows.assign(kind="measure").reset_index(drop=True))
 
     @cached_property

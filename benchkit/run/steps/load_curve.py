@@ -139,6 +139,7 @@ def _point(
     services = [each.service for each in trial.running_services if each.service.name in used]
     is_watched = bool(services) and not trial.cell.spec.external and len(services) == len(trial.running_services)
     quotas = [each.process.quota.cpus if each.process.quota else None for each in services]
+    mean_s = result.latency.mean_s if result.latency.corrected is False else None
     links = [host.spec.link_bps for host in trial.used_hosts if host.spec.link_bps is not None]
     return LoadCurveRow(
         trial_id=trial.trial_id,
@@ -147,6 +148,7 @@ def _point(
         rps=(result.rps or 0.0) * (1 - refused),
         refused=refused,
         failed=errors / (requests + errors) if requests + errors else 1.0,
+        in_flight=None if mean_s is None else (result.rps or 0.0) * mean_s,
         latency_p50_s=result.latency.percentiles.get("50"),
         latency_p99_s=result.latency.percentiles.get("99"),
         server_cores=sum(used.values()) / window_s if is_watched else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,19 @@ def test_no_text_of_a_store_controls_the_terminal(cli: Cli, store: Store, argume
     result = cli(*arguments, "--store", str(store.path))
     assert result.out
     assert not any(character in result.out + result.err for character in UNSAFE)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{"PYTHONIOENCODING": "latin1"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}],
+    ids=["latin1", "C"],
+)
+def test_characters_that_an_encoding_lacks_are_escaped(
+    program: list[str], environment: dict[str, str], variables: dict[str, str]
+) -> None:
+    done = subprocess.run([*program, "nope"], env=environment | variables, capture_output=True, check=False)
+    assert (done.returncode, b"Traceback" in done.stderr) == (2, False)
+    assert rb"\u2192 `benchkit --help` shows the usage" in done.stderr
 
 
 def test_json_keeps_such_text_escaped(cli: Cli, store: Store) -> None:

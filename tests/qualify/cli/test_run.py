@@ -138,8 +138,7 @@ def test_quickstart_from_plan_to_report(cli: Cli, inventory: Inventory, tmp_path
     assert lab.inventory().not_isolated or lab.state.mode == "loopback"
 
     # A second deployment changes nothing, and sends no bytes.
-    one_block = ("--set", "blocks=1", *AT_FULL_SPEED)
-    assert cli("run", "quickstart", "-i", hosts, "--scale", "smoke", *one_block, "-q").code == 0
+    assert cli("run", "quickstart", "-i", hosts, "--scale", "smoke", "--set=blocks=1", *AT_FULL_SPEED, "-q").code == 0
     (run,) = (store / "runs").iterdir()
     events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
     deployed = [(event["changed"], event["sent_bytes"]) for event in events if event["event"] == "deployed"]

@@ -35,6 +35,8 @@ class Side:
     """Buckets: low_s, high_s, count."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Shares of the profiles of `app`."""
+    waits: Mapping[str, float] = field(default_factory=dict)
+    """Seconds off the CPU in a trace, by what threads wait for."""
     services: tuple[str, ...] = ("app",)
     columns: Mapping[str, object] = field(default_factory=dict)
     """Columns of `trials`."""
@@ -80,6 +82,10 @@ def compared(
                 for name, share in side.shares.items()
             ]
             continue
+        tables["trace"] += [
+            {"trial_id": trial_id, "level": "waiting", "name": name, "value": value}
+            for name, value in side.waits.items()
+        ]
         tables["telemetry"] += _samples(trial_id, side)
         tables["latency"] += [
             {"trial_id": trial_id, "series": "raw", "low_s": low, "high_s": high, "count": count}

@@ -49,6 +49,7 @@ trap stop EXIT
 trap exit TERM INT
 "$php_fpm" --allow-to-run-as-root --fpm-config "$folder/fpm.conf" &
 fpm=$!
+until test -S "$folder/fpm.sock"; do kill -0 "$fpm" || exit 1; sleep 0.05; done # nginx would answer 502 until then
 nginx -c "$folder/nginx.conf" &
 nginx=$!
 wait

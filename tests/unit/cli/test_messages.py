@@ -81,9 +81,11 @@ def test_without_hosts_the_message_names_lab_up(cli: Cli, command: str) -> None:
     assert "benchkit lab up --name none" in result.err
 
 
-@pytest.mark.parametrize(("option", "seconds"), [("--lease", "inf"), ("--lease", "0"), ("--reconnect", "nan")])
-def test_a_timeout_without_sense_is_refused_before_anything_starts(cli: Cli, option: str, seconds: str) -> None:
-    refused = cli("run", "quickstart", option, seconds)
+@pytest.mark.parametrize(
+    ("option", "value"), [("--lease", "inf"), ("--lease", "0"), ("--reconnect", "nan"), ("--seed", "9" * 26)]
+)
+def test_a_number_without_sense_is_refused_before_anything_starts(cli: Cli, option: str, value: str) -> None:
+    refused = cli("run", "quickstart", option, value)
     assert refused.code == 2
     assert option in refused.err
     assert "no lab" not in refused.err

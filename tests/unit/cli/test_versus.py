@@ -23,6 +23,7 @@ MISTAKES = [
     ("./one", "./two", "--request", "GET / now"),
     ("./one", "./two", "--request", "/a", "--path", "/b"),
     ("cd x && ./one", "./two"),
+    ("ftp://host", "./two"),
 ]
 
 

@@ -70,6 +70,8 @@ def test_run_ends_after_its_blocks_or_its_time_budget() -> None:
         == "the time budget is spent (600 s)"
     )
     assert not decide(short, ASKED, UNTIL, max_blocks=MOST, elapsed_s=580, block_s=20).stop
+    too_few = decide(trials(2, 0.5), ASKED, UNTIL, max_blocks=MOST, elapsed_s=900, block_s=450)
+    assert not too_few.stop, "two blocks have no interval, however long they take"
 
 
 def test_one_cell_alone_must_be_known_by_itself() -> None:

@@ -73,7 +73,7 @@ SEEN: dict[str, tuple[Side, Side]] = {
     ),
     "waits": (Side(latency=((0.0012, 0.0014, 900),)), Side(latency=(FAST,))),
     "context-switches": (
-        Side({("voluntary_switches_total", "app"): 1.2 * RPS}),
+        Side({("voluntary_switches_total", "app"): 1.2 * RPS}, columns={"server_cpu_s_per_request": 59e-6}),
         Side({("voluntary_switches_total", "app"): 0.2 * RPS}),
     ),
 }
@@ -141,6 +141,16 @@ def test_a_gateway_whose_services_share_the_requests_is_no_cache(tmp_path: Path)
         side = Side({key: share * RPS for key, share in counts.items()}, services=services)
         other = Side({("requests_total", "app"): 0.9 * RPS, ("requests_total", "page"): 0.1}, services=services)
         assert codes(tmp_path / str(shares[0] + shares[1] * 10), side, other) == expected
+
+
+def test_a_trace_shows_that_delayed_acknowledgements_leave_the_server_idle(tmp_path: Path) -> None:
+    delayed, other = SEEN["nagle"]
+    idle = replace(delayed, waits={"work in epoll": 1.9, "a CPU, runnable": 0.1})
+    assert only_cause(tmp_path / "idle", idle, other).symptom.evidence == (
+        "10.0 % of the requests take 38.0 ms to 50.0 ms; 95.0 % of its threads' waits are for sockets, not the CPU"
+    )
+    busy = replace(delayed, waits={"work in epoll": 0.1, "a CPU, runnable": 1.9})
+    assert codes(tmp_path / "busy", busy, other) == []
 
 
 def test_throttled_servers_are_diagnosed_and_saturated_generators_are_not(tmp_path: Path) -> None:
@@ -227,6 +237,14 @@ IMITATIONS: dict[str, tuple[Side, Side]] = {
     "a server without a queue sleeps after each request": (
         Side(SLEEPS, columns=busy(0.4)),
         Side({("voluntary_switches_total", "app"): 0.2 * RPS}, columns=busy(0.9)),
+    ),
+    "the loop of php-fpm takes 69 µs, so that its workers sleep once for each request": (
+        Side({("voluntary_switches_total", "app"): 1.3 * RPS}, columns={"server_cpu_s_per_request": 173e-6}),
+        Side({("voluntary_switches_total", "app"): 0.3 * RPS}, columns={"server_cpu_s_per_request": 104e-6}),
+    ),
+    "the faster server switches more often": (
+        Side({("voluntary_switches_total", "app"): 1.2 * RPS}, columns={"server_cpu_s_per_request": 48e-6}),
+        Side({("voluntary_switches_total", "app"): 0.2 * RPS}),
     ),
     "a server that waits lets its cores clock down": (
         Side(states={("cpu_frequency_hz", None, "0"): 2.0e9}, columns=busy(0.4)),

@@ -34,6 +34,7 @@ def points(cell_id: str) -> list[dict[str, Any]]:
             "rps": min(number, SLOTS) / service_s,
             "refused": 0.0,
             "failed": 0.0,
+            "in_flight": float(number),
             "latency_p50_s": max(number / SLOTS, 1) * service_s,
             "latency_p99_s": None,
             "server_cores": 0.1,
@@ -156,6 +157,14 @@ def test_parts_of_an_answer_are_unknown_where_a_service_lacks_its_run_queue_dela
     held = held_of(without)
     assert held is not None
     assert {server.answer for server in held.servers} == {None}
+
+
+def test_first_trials_at_a_rate_that_was_lowered_are_left_out(run: RunData) -> None:
+    is_first = run.trials["kind"].eq("held") & run.trials["block"].eq(1)
+    rates = run.trials["rate_requested"].mask(is_first, 660.0)
+    lowered = replace(run, trials=run.trials.assign(rate_requested=rates)).held
+    assert lowered is not None
+    assert sorted(lowered.trials["block"].unique()) == [2, 3]
 
 
 @pytest.mark.parametrize(

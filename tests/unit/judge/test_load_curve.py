@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchkit import units
-from benchkit.judge.load_curve import LimitKind, is_complete, knee_of, load_curve
+from benchkit.judge.load_curve import LimitKind, is_complete, knee_of, load_curve, most_connections
 from benchkit.models.rows import LoadCurveRow
 from benchkit.models.thresholds import Thresholds
 
@@ -99,6 +99,21 @@ def test_connections_that_fail_end_a_curve_and_are_not_used() -> None:
     points = [point(1, 100.0), point(2, 200.0), point(4, 390.0, failed=0.2)]
     assert is_complete(points)
     assert knee_of(points) == 2
+    assert most_connections(points) == 2
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "most"),
+    [
+        ((63.7, 98.1, 97.5, 99.9), 89),  # webrick: 100 threads, each for a connection
+        ((60.0, 118.0, 240.0, 480.0), 512),
+        ((63.7, None, None, None), 57),
+        ((None,) * 4, 512),
+    ],
+)
+def test_no_trial_has_connections_that_are_never_served(in_flight: tuple[float | None, ...], most: int) -> None:
+    points = [point(64 * 2**power, 2000.0, in_flight=each) for power, each in enumerate(in_flight)]
+    assert most_connections(points) == most
 
 
 @pytest.mark.parametrize("rates", [(100.0, 130.0, 500.0, 510.0, 380.0), (645.0, 550.0, 493.0)])

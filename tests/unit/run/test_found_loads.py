@@ -20,6 +20,7 @@ from benchkit.run.found_loads import FoundLoads
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from tests.support.loadtools.fixtures import place
+from tests.unit.judge.test_load_curve import point
 
 LOAD = Load.model_validate(
     {"tool": "vegeta", "connections": 8, "duration_s": 10, "processes": 2, "rate": {"share_of_slowest": 0.5}}
@@ -108,6 +109,42 @@ def test_a_cell_that_reaches_no_limit_has_no_more_connections_than_its_curve() -
     rates = FoundLoads([full_speed("stack=go", 50_000.0, connections=1024)])
     found, _ = rates.cell_of(TRIAL, replace(plan(), cells=(planned(load, "stack=go"),), experiment=SLICED))
     assert found.load.connections == 1024
+
+
+def test_a_cell_has_no_more_connections_than_its_server_serves() -> None:
+    """A thread for each of at most 100 connections, as in webrick, makes the rate flat from 128 on."""
+    load = Load.model_validate({"tool": "h2load", "connections": 16, "duration_s": 1, "at_knee": True})
+    rows = [full_speed("stack=go", 2100.0, connections=128), full_speed("stack=node", 1000.0, connections=32)]
+    points = [point(connections, 2100.0, trial_id="stack=go", in_flight=98.0) for connections in (128, 256, 512)]
+    cells = (planned(load, "stack=go"), planned(load, "stack=node"))
+    rates = FoundLoads(rows, points)
+    found = [
+        rates.cell_of(PlannedTrial(1, 1, each.cell_id), replace(plan(), cells=cells, experiment=SLICED))
+        for each in cells
+    ]
+    assert [cell.load.connections for cell, _ in found] == [88, 64]
+
+
+def test_a_rate_that_the_load_tool_does_not_hold_in_the_first_blocks_is_lowered() -> None:
+    rates = FoundLoads([full_speed("stack=go", 4000.0)])
+    rates.lowers_held_rates = True
+
+    def rate_after(block: int, verdict: str, *checks: str) -> float | None:
+        row = replace(full_speed("stack=go", 1.0, "held"), block=block, verdict=verdict)
+        rates.add(row, checks=checks)
+        return rates.cell_of(TRIAL, plan())[0].load.rate
+
+    assert rate_after(1, "invalid", "errors") == 2000
+    assert rate_after(1, "suspect", "rate-held") == 2000
+    assert rate_after(1, "invalid", "rate-held") == 1200
+    assert rate_after(1, "invalid", "generator-saturated") == 1200, "the other cell of the same block"
+    assert rate_after(3, "invalid", "rate-held") == 1200, "it was held in block 2"
+    assert rate_after(2, "invalid", "tool-limit") == 800
+    assert rate_after(3, "invalid", "rate-held") == 800
+    assert rates.cell_of(TRIAL, plan())[1][0].endswith("; the load tool did not hold more.")
+    of_scenario = FoundLoads([full_speed("stack=go", 4000.0)])
+    of_scenario.add(replace(full_speed("stack=go", 1.0, "held"), block=1, verdict="invalid"), checks=["rate-held"])
+    assert of_scenario.cell_of(TRIAL, plan())[0].load.rate == 2000, "a scenario states its share"
 
 
 def test_refused_answers_are_not_carried() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.run.events import Event, Notice
 from benchkit.run.trial_queue import TrialQueue
-from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, pass_trials, planned_trials
+from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, calibration_trials, pass_trials, planned_trials
 from benchkit.stats.cell_pairs import ComparedCells
 from tests.support.run.fixtures import OpenRecorder
 
@@ -74,6 +76,14 @@ def test_a_run_with_the_wanted_precision_ends_after_a_whole_block() -> None:
     assert [decision.blocks for decision in decisions] == [1, 2, 3, 4, 5, 6, 7]
     assert [decision.stop for decision in decisions] == [False] * 6 + [True]
     assert queue.early_stop == decisions[-1]
+
+
+def test_load_curves_are_part_of_the_time_of_a_run() -> None:
+    rule = replace(RULE, until=StopCondition(precision=0.05, budget_s=40))
+    queue = TrialQueue((*calibration_trials(["a", "b"]), *ORDER), rule)
+    ran, decisions = run_queue(queue, 0.5, took_s=5.0)
+    assert ran[-1].block == 3, "10 s for two curves, and 10 s for each block"
+    assert decisions[-1].reason == "the time budget is spent (40 s)"
 
 
 def test_an_early_stop_is_recorded_and_reported_once_also_by_a_resumed_run(open_recorder: OpenRecorder) -> None:

@@ -119,6 +119,17 @@ def test_fields_that_change_nothing_are_ignored_with_a_note(tmp_path: Path, capl
     assert "compose.yaml: ignored: restart, container_name, networks (benchkit starts" in note
 
 
+def test_secrets_are_files_that_containers_read(tmp_path: Path) -> None:
+    (tmp_path / "password.txt").write_text("x")
+    text = SHOP.replace("me/db:16", "me/db:16\n    secrets: [db-password]")
+    text += "secrets: {db-password: {file: password.txt}, other: {external: true}}\n"
+    db = containers(cells(tmp_path, text)[0])["app-db"]
+    assert db.mounts[0] == "./password.txt:/run/secrets/db-password:ro"
+    assert str(tmp_path / "password.txt") in db.files
+    with pytest.raises(InputError, match=r"services\.db\.secrets\.0: allowed: the name of a secret that has a `file`"):
+        cells(tmp_path, text.replace("[db-password]", "[other]"))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
