@@ -60,6 +60,7 @@ class RatioOf(CellPair):
 
     scenario: str
     metric: str = "rps"
+    held: bool = False
     relative_to: CellPair | None = None
 
 
@@ -142,6 +143,7 @@ class RecordedStudy:
             ratio=CellPair(of=wanted.of, to=wanted.to),
             relative_to=wanted.relative_to,
             metric=wanted.metric,
+            held=wanted.held,
             at_least=1,
         )
         return judge_claim(claim, self.runs[wanted.scenario].data)
