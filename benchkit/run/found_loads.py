@@ -116,7 +116,7 @@ class FoundLoads:
             lowered = "; the load tool did not hold more" if self._lowered else ""
             notes.append(
                 f"Target rate: {units.requests_per_s(rate)}, {units.share(share)} of the "
-                f"{units.requests_per_s(carried)} that the slowest cell carries, {slowest}{lowered}."
+                f"{units.requests_per_s(carried)} of the slowest cell, {slowest}{lowered}."
             )
             cell = _with_load_fields(cell, rate=rate)
         return cell, tuple(notes)
