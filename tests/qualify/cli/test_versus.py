@@ -156,4 +156,4 @@ def test_one_server_alone_is_measured_from_a_lab(cli: Cli, lab: Lab, serve: Call
     assert float(lines["RPS"].replace(",", "")) > 0
     assert lines["p99"].startswith("at ")
     assert "it is compared with nothing" in done.out
-    assert "is not known" in done.out, "nobody watches its host"
+    assert "limit is unknown" in done.out, "nobody watches its host"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
@@ -57,8 +58,11 @@ def start(hosts: Hosts, folder: Path, fault: str, address: str = "{host}", **opt
 def nothing_left(hosts: Hosts) -> Iterator[None]:
     """Check that the test leaves no process and no port in use; kill what it leaves, for the tests after it."""
     yield
-    host = hosts["sut"]
-    left = [record.pid for record in host.call(Undo.traces).records if record.kind == "process"]
+    host, deadline = hosts["sut"], time.monotonic() + 20
+    while left := [record.pid for record in host.call(Undo.traces).records if record.kind == "process"]:
+        if time.monotonic() > deadline:  # one that was just killed is waited for elsewhere
+            break
+        time.sleep(0.1)
     if left:
         host.processes.run(["kill", "-KILL", *map(str, left)])
     assert left == []

@@ -21,16 +21,20 @@ from tests.support.studies.pages import page
 from tests.support.studies.study import RECORDED, read_studies
 
 STUDIES = read_studies().values()
+KINDS = {False: "measure", True: "held"}
+"""Kinds of the trials that a ratio compares: at full speed, or at a held rate."""
 CLAIMED = [
-    pytest.param(recorded.runs[scenario].manifest.run_id, ratio, id=f"{scenario}-{place}-{i}")
+    pytest.param(recorded.runs[scenario].manifest.run_id, ratio, KINDS["held" in stated], id=f"{scenario}-{place}-{i}")
     for recorded in STUDIES
-    for scenario in recorded.runs
-    for place, claim in enumerate(recorded.runs[scenario].claims)
+    for scenario, run in recorded.runs.items()
+    for place, (claim, stated) in enumerate(zip(run.claims, run.manifest.scenario.get("claims", ()), strict=True))
     for i, ratio in enumerate(claim.ratios)
     if ratio.ratio is not None
 ]
 IN_PROSE = [
-    pytest.param(recorded.runs[figure.scenario].manifest.run_id, ratio, id=f"{recorded.name}-{name}-{i}")
+    pytest.param(
+        recorded.runs[figure.scenario].manifest.run_id, ratio, KINDS[figure.held], id=f"{recorded.name}-{name}-{i}"
+    )
     for recorded in STUDIES
     for name, figure in recorded.study.figures.items()
     if figure.scenario in recorded.runs
@@ -56,10 +60,10 @@ def invalid(run_id: str, metric: str) -> set[str]:
     return {str(trial) for trial, metrics in zip(rows["trial_id"], rows["metrics"], strict=True) if metric in metrics}
 
 
-def values(run_id: str, metric: str) -> pd.Series[float]:
-    """Return the logarithm of the metric in each usable trial, by cell and block."""
+def values(run_id: str, metric: str, kind: str) -> pd.Series[float]:
+    """Return the logarithm of the metric in each usable trial of a kind, by cell and block."""
     trials = table("trials", run_id)
-    trials = trials[(trials["kind"] == "measure") & ~trials["cell_id"].str.endswith("~control")]
+    trials = trials[(trials["kind"] == kind) & ~trials["cell_id"].str.endswith("~control")]
     out = invalid(run_id, metric)
     if metric in PERCENTILES:  # a percentile needs 10 / (1 - p) requests
         few = trials["requests"] < 10 / (1 - PERCENTILES[metric]) - 1e-6
@@ -110,10 +114,10 @@ def lead(logs: pd.Series[float], cell: str, baseline: str) -> pd.Series[float]:
     return (one - other).dropna()
 
 
-@pytest.mark.parametrize(("run_id", "ratio"), RATIOS)
-def test_a_printed_ratio_is_that_of_plain_pandas(run_id: str, ratio: Ratio) -> None:
+@pytest.mark.parametrize(("run_id", "ratio", "kind"), RATIOS)
+def test_a_printed_ratio_is_that_of_plain_pandas(run_id: str, ratio: Ratio, kind: str) -> None:
     is_share = ratio.metric in PROFILE_METRICS
-    logs = shares(run_id) if is_share else values(run_id, ratio.metric)
+    logs = shares(run_id) if is_share else values(run_id, ratio.metric, kind)
     found = lead(logs, ratio.cell_id, ratio.baseline)
     if ratio.relative_to is not None:
         found = (found - lead(logs, *ratio.relative_to.split(" to "))).dropna()
