@@ -54,19 +54,25 @@ def start(hosts: Hosts, folder: Path, fault: str, address: str = "{host}", **opt
     return deploy.start(host, service, logs)
 
 
+def processes(hosts: Hosts) -> dict[str, int | None]:
+    """Return the processes of benchkit that run on the server's host, as texts, with their pids."""
+    found = hosts["sut"].call(Undo.traces).records
+    return {record.text: record.pid for record in found if record.kind == "process"}
+
+
 @pytest.fixture(autouse=True)
 def nothing_left(hosts: Hosts) -> Iterator[None]:
     """Check that the test leaves no process and no port in use; kill what it leaves, for the tests after it."""
+    before = processes(hosts)
     yield
-    host, deadline = hosts["sut"], time.monotonic() + 20
-    while left := [record.pid for record in host.call(Undo.traces).records if record.kind == "process"]:
-        if time.monotonic() > deadline:  # one that was just killed is waited for elsewhere
-            break
-        time.sleep(0.1)
+    deadline = time.monotonic() + 20
+    while (left := processes(hosts)).keys() - before.keys() and time.monotonic() < deadline:
+        time.sleep(0.1)  # one that was just killed is waited for elsewhere
+    left = {what: pid for what, pid in left.items() if what not in before}
     if left:
-        host.processes.run(["kill", "-KILL", *map(str, left)])
-    assert left == []
-    host.sockets.require_free(range(PORT, PORT + 2 * len(MESSAGES)))
+        hosts["sut"].processes.run(["kill", "-KILL", *map(str, left.values())])
+    assert left == {}
+    hosts["sut"].sockets.require_free(range(PORT, PORT + 2 * len(MESSAGES)))
 
 
 MESSAGES = {
