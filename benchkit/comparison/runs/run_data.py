@@ -149,7 +149,7 @@ class RunData:
 
     @cached_property
     def latency_kinds(self) -> pd.DataFrame:
-        """How latencies were measured: a row for each cell and way, all target rates being one way."""
+        """Ways in which latencies were measured, a row for each cell and way; all target rates are one way."""
         kinds = self.comparable[["cell_id", *LATENCY_KIND]]
         has_rate = kinds["rate_requested"].notna()
         return kinds.assign(rate_requested=kinds["rate_requested"].mask(has_rate, 1.0)).drop_duplicates()

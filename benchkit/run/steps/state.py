@@ -120,6 +120,11 @@ class Trial:
     """Files to store, name → content."""
 
     @property
+    def server_trial(self) -> Trial:
+        """Trial that started the servers under its load: itself, or its `owner`."""
+        return self.owner or self
+
+    @property
     def own_services(self) -> tuple[Service, ...]:
         """Services that it starts and stops."""
         return self.cell.services if self.owner is None else ()
@@ -213,7 +218,7 @@ class Block:
 
     def telemetry_name(self, trial: Trial, service: str) -> str:
         """Return the name of a trial's service in the telemetry of the block."""
-        return service if self.slice_s is None else block_service(self.number_of(trial.owner or trial), service)
+        return service if self.slice_s is None else block_service(self.number_of(trial.server_trial), service)
 
     def turns_of(self, trial: Trial) -> list[Turn]:
         """Return the turns of a trial."""

@@ -143,7 +143,7 @@ def collect_telemetry(block: Block) -> None:
             for host, record in zip(hosts, records, strict=True):
                 windows = block.windows_ns(trial, host)
                 trial.files[record.file] = telemetry_of_trial(
-                    telemetry[host.name], block.number_of(trial.owner or trial), windows
+                    telemetry[host.name], block.number_of(trial.server_trial), windows
                 )
                 length_ns = sum(end - start for start, end in windows)
                 trial.watch_records += (record.model_copy(update={"window_ns": (0, length_ns)}),)
@@ -195,7 +195,6 @@ def add_slice_figures(block: Block, trial: Trial, hosts: Sequence[Host], blocks:
     The CPU time of an external server is unknown.
     """
     windows = {host.name: block.windows_ns(trial, host) for host in hosts}
-    server_trial = trial.owner or trial
 
     def cpu_s(host: str, service: str) -> Reals | None:
         return blocks[host].growth((service, CPU_S, None), windows[host])
@@ -207,7 +206,7 @@ def add_slice_figures(block: Block, trial: Trial, hosts: Sequence[Host], blocks:
     others = [
         cpu_s_of(other, each)
         for other in block.trials
-        if other.owner is None and other is not server_trial
+        if other.owner is None and other is not trial.server_trial
         for each in other.running_services
     ]
     of_generators = [cpu_s(each.host, generator_service(each.number)) for each in trial.generators]
@@ -220,8 +219,8 @@ def add_slice_figures(block: Block, trial: Trial, hosts: Sequence[Host], blocks:
     unknown = [None] * count
     unwatched = {each.trial_id for each in block.trials if each.owner is None and each.cell.spec.external}
     columns: dict[str, Sequence[Any]] = {
-        "server_cpu_s": unknown if server_trial.trial_id in unwatched else _sums([*own.values()], count),
-        "neighbour_cpu_s": unknown if unwatched - {server_trial.trial_id} else _sums(_known(others), count),
+        "server_cpu_s": unknown if trial.server_trial.trial_id in unwatched else _sums([*own.values()], count),
+        "neighbour_cpu_s": unknown if unwatched - {trial.server_trial.trial_id} else _sums(_known(others), count),
         "generator_cpu_s": _sums(of_generators, count),
         "server_loop_s": _loops(trial, blocks, windows) if trial.running_services else unknown,
         "time_wait": _time_wait(trial, blocks, windows) if trial.running_services else unknown,
