@@ -6,6 +6,7 @@ bodies vary by themselves, and whether the server answers under load as before.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Literal
 
@@ -26,6 +27,10 @@ LATER_TIMEOUT_S = 2.0
 unknown."""
 FIRST_ERROR_STATUS = 400
 """Lowest status that fails the trial where none is expected (RFC 9110, 15.5)."""
+BUSY_STATUSES = frozenset({429, 502, 503, 504})
+"""Statuses of a rate limiter, and of a gateway whose own server is still starting (RFC 6585, 4; RFC 9110, 15.6)."""
+BUSY_PAUSES_S = (0.5, 1.0, 2.0)
+"""Pauses after which such a server is asked again, before its response fails the trial."""
 FORBIDDEN = 403
 SHOWN_CHARACTERS = 200
 
@@ -51,8 +56,14 @@ def probe_during(trial: Trial) -> None:
 
 
 def _expected_responses(trial: Trial) -> tuple[ProbeRecord, ...]:
+    mix = trial.cell.load.request_mix
     try:
         responses = _send(trial, HTTP_TIMEOUT_S)
+        for pause_s in BUSY_PAUSES_S:
+            if not any(_is_busy(*each) for each in zip(mix, responses, strict=True)):
+                break
+            time.sleep(pause_s)
+            responses = _send(trial, HTTP_TIMEOUT_S)
     except (LostError, HostStateError):
         raise
     except HostError as error:
@@ -64,9 +75,13 @@ def _expected_responses(trial: Trial) -> tuple[ProbeRecord, ...]:
             why=error.why,
             hint="start the server, or correct its URL: `localhost` means the load host",
         ) from error
-    for request, response in zip(trial.cell.load.request_mix, responses, strict=True):
+    for request, response in zip(mix, responses, strict=True):
         _require_expected(trial, request, response)
     return tuple(map(_record, responses))
+
+
+def _is_busy(request: Request, response: HttpAnswer) -> bool:
+    return response.status in BUSY_STATUSES and request.expect.status != response.status
 
 
 def _require_expected(trial: Trial, request: Request, response: HttpAnswer) -> None:

@@ -16,7 +16,7 @@ from tests.support.paths import TESTS
 from tests.support.run.opening import open_run
 
 SERVER = TESTS / "support/run/answering_server.py"
-KINDS = ("fixed", "newline", "page", "counter", "clock", "broken", "length")
+KINDS = ("fixed", "newline", "page", "counter", "clock", "broken", "starting", "length")
 BLOCKS = {"sliced": 3, "blocks": 2}
 """Blocks by design: an interval needs three, and a clock two, as it may show the same second twice within one."""
 CHECKS = ("unequal-responses", "changed-response")
@@ -102,10 +102,10 @@ def test_ratios_of_one_kind_state_how_responses_differ(stored: str) -> None:
     compared = {ratio.cell_id: ratio for ratio in benchkit.compare("latest", store=stored).ratios}
     notes = {kind: [note for note in compared[f"stack={kind}"].notes if UNDECLARED in note] for kind in KINDS[1:]}
     assert notes["newline"] == [f"different answers: 10 bytes of body against 9 ({UNDECLARED})"]
-    assert notes["length"] == []
+    assert notes["length"] == notes["starting"] == []
     assert all(notes[kind] for kind in ("counter", "clock", "page"))
     usable = {kind: compared[f"stack={kind}"] for kind in KINDS[1:] if not compared[f"stack={kind}"].is_unusable}
-    assert usable.keys() == {"newline", "counter", "clock", "length"}
+    assert usable.keys() == {"newline", "counter", "clock", "starting", "length"}
     assert all((ratio.low is not None) == (ratio.blocks == BLOCKS["sliced"]) for ratio in usable.values())
 
 

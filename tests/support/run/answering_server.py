@@ -2,7 +2,8 @@
 
 It answers `{"sum":6}` as JSON. `newline` adds one, `page` answers HTML, `counter` and `clock` have the number of the
 request or the second in the body. `broken` answers another number from its 31st request on: after the few that come
-before the load, and early in that on a slow machine too. `length` refuses a request that does not state the length of
+before the load, and early in that on a slow machine too. `starting` refuses its first request, as a gateway does whose
+own server still starts. `length` refuses a request that does not state the length of
 its body once, and answers their sum.
 """
 
@@ -30,6 +31,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         content = self.rfile.read(int(lengths[0])) if len(lengths) == 1 else b""
         if _KIND == "length" and not content:
             self.send_error(411)
+            return
+        if _KIND == "starting" and number == 1:
+            self.send_error(503)
             return
         body = {
             "newline": '{"sum":6}\n',
