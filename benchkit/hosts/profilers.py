@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -28,6 +28,8 @@ END_TIMEOUT_S = 30.0
 FRAMES = 8
 """Frames of a kernel stack that are kept; they show what a thread waits for."""
 TRACEFS = PurePosixPath("/", "sys", "kernel", "tracing")
+BTF = PurePosixPath("/", "sys", "kernel", "btf", "vmlinux")
+"""The kernel's type information."""
 OUTPUT, LOG = "trace.txt", "trace.log"
 _BEGAN, _ENDED = re.compile(rb"began ([0-9]+)"), re.compile(rb"ended [0-9]+")
 
@@ -45,8 +47,18 @@ _PID_IN_NAMESPACE = f"""\
   if ($pid->level >= @level && *(uint64 *)($own + 8) == @namespace) {{{{ $id = (uint64)*(int32 *)$own; }}}}"""
 _NAMESPACE = f"{_NUMBERS} @level = (uint64)$pid->level; @namespace = *(uint64 *)($at + 16 * @level + 8);"
 
+_PEERS = """\
+kprobe:tcp_recvmsg {{ {id} if (@service[$id]) {{ $sk = (struct sock *)arg0; {set_peer} }} }}
+kprobe:tcp_poll {{ {id} if (@service[$id]) {{ $sk = ((struct socket *)arg1)->sk; {set_peer} }} }}"""
+_SET_PEER = """\
+if (@own[$sk->__sk_common.skc_num]) {{ @peer[tid] = (uint64)0; }}
+  else {{ @peer[tid] = (uint64)$sk->__sk_common.skc_dport; }}"""
+"""The port, in network byte order, of the server to which a thread's last socket is connected; 0 for a socket of its
+own clients, which has the port that it listens on."""
+
 _PROGRAM = """\
-BEGIN {{ {services} {namespace} printf("began %llu\\n", nsecs); }}
+BEGIN {{ {services} {own_ports} {namespace} printf("began %llu\\n", nsecs); }}
+{peers}
 tracepoint:raw_syscalls:sys_enter {{
   {id}
   if (@service[$id]) {{ @calls[@service[$id], args->id] = count(); }}
@@ -60,7 +72,7 @@ tracepoint:sched:sched_switch {{
   }}
   if (@since[$next]) {{
     if (@ready[$next]) {{
-      @blocked_ns[@of[$next], @where[$next]] = sum(@ready[$next] - @since[$next]);
+      @blocked_ns[@of[$next], @peer[$next], @where[$next]] = sum(@ready[$next] - @since[$next]);
       @runnable_ns[@of[$next], @where[$next]] = sum($now - @ready[$next]);
     }}
     delete(@since[$next]); delete(@ready[$next]); delete(@where[$next]);
@@ -70,10 +82,11 @@ tracepoint:sched:sched_wakeup /@since[args->pid]/ {{ @ready[args->pid] = nsecs <
 interval:ms:50 /nsecs >= {until_ns}/ {{ exit(); }}
 END {{
   printf("ended %llu\\n", nsecs);
-  clear(@service); clear(@of); clear(@since); clear(@where); clear(@ready);
+  clear(@service); clear(@own); clear(@of); clear(@since); clear(@where); clear(@ready); clear(@peer);
 }}
 """
-"""Sums by service number: calls by system call number, and nanoseconds off the CPU by kernel stack. A thread is blocked
+"""Sums by service number: calls by system call number, and nanoseconds off the CPU by kernel stack, of blocked threads
+also by the port of the server whose answer they wait for. A thread is blocked
 until it is woken, then runnable; a preempted thread is runnable at once. Waits begin at the planned start of the load
 at the earliest. They count when they end, so threads that stay idle after the load do not count."""
 
@@ -120,11 +133,17 @@ class TraceCapture:
 
 
 def start_trace(
-    host: Host, services: Sequence[HostProcess], *, load_s: float, until_s: float, folder: PurePosixPath
+    host: Host,
+    services: Sequence[HostProcess],
+    own_ports: Iterable[int],
+    *,
+    load_s: float,
+    until_s: float,
+    folder: PurePosixPath,
 ) -> TraceCapture:
     """Start to trace all processes of services until `until_s` of `time.monotonic()`; its load starts at `load_s`.
 
-    Raises HostError where bpftrace does not start, or this login may not use it.
+    `own_ports` are those on which they listen. Ports of other servers are known where the kernel has BTF. Raises HostError where bpftrace does not start, or this login may not use it.
     """
     if "bpftrace" not in host.facts.programs:
         raise HostError("bpftrace is missing", where=host.name, hint="install it with `benchkit hosts prepare`")
@@ -134,7 +153,8 @@ def start_trace(
     _mount_tracefs(host)
     members = [host.processes.members(service) for service in services]
     load_ns, until_ns = (host.clock.to_host_ns(instant_s) for instant_s in (load_s, until_s))
-    program = bpftrace_program(members, load_ns, until_ns, is_nested=_has_own_pids(host))
+    ports = own_ports if host.processes.run(["test", "-e", str(BTF)]).ok else None
+    program = bpftrace_program(members, ports, load_ns, until_ns, is_nested=_has_own_pids(host))
     process = host.processes.start(
         ProcessSpec(
             (host.facts.programs["bpftrace"].path, "-f", "json", "-e", program),
@@ -147,10 +167,12 @@ def start_trace(
     return TraceCapture(host, process, folder, load_s, until_s)
 
 
-def bpftrace_program(members: Sequence[Sequence[int]], load_ns: int, until_ns: int, *, is_nested: bool) -> str:
+def bpftrace_program(
+    members: Sequence[Sequence[int]], own_ports: Iterable[int] | None, load_ns: int, until_ns: int, *, is_nested: bool
+) -> str:
     """Return the program for services by their process ids, numbered from 1; the load starts at `load_ns`.
 
-    `is_nested`: the process ids are of a nested PID namespace, which needs the kernel's type information (BTF).
+    `own_ports` None: ports of other servers are not read, which needs the kernel's type information, too. `is_nested`: the process ids are of a nested PID namespace, which needs the kernel's type information (BTF).
     """
     services = " ".join(f"@service[{pid}] = {number};" for number, pids in enumerate(members, 1) for pid in pids)
     own = (
@@ -158,7 +180,15 @@ def bpftrace_program(members: Sequence[Sequence[int]], load_ns: int, until_ns: i
         if is_nested
         else {"id": _PID, "namespace": ""}
     )
-    return _PROGRAM.format(**own, services=services, frames=FRAMES, load_ns=load_ns, until_ns=until_ns)
+    return _PROGRAM.format(
+        **own,
+        services=services,
+        own_ports=" ".join(f"@own[{port}] = 1;" for port in own_ports or ()),
+        peers="" if own_ports is None else _PEERS.format(id=own["id"], set_peer=_SET_PEER.format()),
+        frames=FRAMES,
+        load_ns=load_ns,
+        until_ns=until_ns,
+    )
 
 
 def _has_own_pids(host: Host) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -118,7 +119,8 @@ def read_merged_profile(run: RunFolder, records: Iterable[TrialRecord], service:
 
 CALLS, WAITING = "system calls", "waiting"
 FOR_CPU, FOR_QUOTA, OTHERS = "a CPU, runnable", "the CPU quota", "others"
-FOR_SOCKETS = ("work in epoll", "work in poll or select", "work in io_uring", "sockets")
+IN_POLL, IN_SOCKETS = "work in poll or select", "sockets"
+FOR_SOCKETS = ("work in epoll", IN_POLL, "work in io_uring", IN_SOCKETS)
 """Waits of a server without a request."""
 ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "powerpc64", "armv7l": "arm"}
 """Names of machines in the tables of system calls, where they differ."""
@@ -126,7 +128,7 @@ ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "powerpc64", "armv7l": "arm"}
 _THROTTLED = re.compile(r"throttle_cfs_rq")
 _REASONS = (
     ("work in epoll", re.compile(r"\b(do_epoll_wait|ep_poll)\b")),
-    ("work in poll or select", re.compile(r"\b(do_sys_poll|do_poll|do_select|poll_schedule_timeout)\b")),
+    (IN_POLL, re.compile(r"\b(do_sys_poll|do_poll|do_select|poll_schedule_timeout)\b")),
     ("work in io_uring", re.compile(r"\bio_(cqring|run_task_work|uring)")),
     ("locks, or work of idle threads (futex)", re.compile(r"\b(__)?futex_|\bdo_futex\b")),
     ("timers", re.compile(r"nanosleep|\bmsleep")),
@@ -135,7 +137,7 @@ _REASONS = (
     ("disk", re.compile(r"\bio_schedule|folio_wait|\bsubmit_bio|\bblk_|jbd2_|\bvfs_fsync|filemap_")),
     ("connections", re.compile(r"inet_csk_accept")),
     ("Unix sockets", re.compile(r"\bunix_(stream|dgram)_")),
-    ("sockets", re.compile(r"sk_wait_data|sk_stream_wait|wait_for_more_packets|tcp_recvmsg|lock_sock")),
+    (IN_SOCKETS, re.compile(r"sk_wait_data|sk_stream_wait|wait_for_more_packets|tcp_recvmsg|lock_sock")),
     ("signals", re.compile(r"sigtimedwait|sigsuspend")),
     ("other processes", re.compile(r"\bdo_wait\b|kernel_wait4|wait_for_completion")),
 )
@@ -167,7 +169,8 @@ def read_sums(text: str, machine: str) -> dict[tuple[int, str, str], float]:
         if map_name == "@calls":
             level, name, amount = CALLS, names.get(int(rest), f"number {rest}"), float(value)
         elif map_name == "@blocked_ns":
-            level, name, amount = WAITING, _reason(rest), value / 1e9
+            peer, _, stack = rest.partition(",")
+            level, name, amount = WAITING, _reason(stack, socket.ntohs(int(peer))), value / 1e9
         elif map_name == "@runnable_ns":
             level, name, amount = WAITING, FOR_QUOTA if _THROTTLED.search(rest) else FOR_CPU, value / 1e9
         else:
@@ -202,5 +205,7 @@ def _entries(text: str) -> Iterator[tuple[str, str, int]]:
                 yield name, key, int(value)
 
 
-def _reason(stack: str) -> str:
-    return next((name for name, pattern in _REASONS if pattern.search(stack)), OTHERS)
+def _reason(stack: str, port: int) -> str:
+    """Return what a thread waits for, which last used a socket to a server at this port; 0: to none."""
+    reason = next((name for name, pattern in _REASONS if pattern.search(stack)), OTHERS)
+    return f"answers of port {port}" if port and reason in {IN_POLL, IN_SOCKETS} else reason

@@ -104,7 +104,7 @@ def command(request: pytest.FixtureRequest, waiting_server: Path) -> Callable[[s
         kind, _, numbers = name.partition(" ")
         match kind:
             case "gunicorn":
-                return gunicorn(int(numbers), 20)
+                return gunicorn(int(numbers), "wait(20)")
             case "php":
                 return php(int(numbers))
             case "nginx":

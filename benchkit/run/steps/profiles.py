@@ -204,7 +204,10 @@ def _trace_services(trial: Trial, host: Host, services: list[RunningService], lo
     until_s = load_s + (trial.cell.load.duration_s or 0.0) + AFTER_S
     try:
         processes = [each.process for each in services]
-        capture = start_trace(host, processes, load_s=load_s, until_s=until_s, folder=folder)
+        listened = [each.service.endpoint.port for each in services]
+        listened += [each.service.container.port for each in services if each.service.container is not None]
+        own_ports = [port for port in listened if port is not None]
+        capture = start_trace(host, processes, own_ports, load_s=load_s, until_s=until_s, folder=folder)
     except LostError:
         raise
     except HostError as error:

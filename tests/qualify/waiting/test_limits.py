@@ -61,7 +61,7 @@ def test_pools_are_named_and_answer_at_an_equal_held_rate(cli: Cli, waiting_serv
 
 
 def test_lock_and_workers_of_gunicorn_are_counted(cli: Cli, waiting_server: Path) -> None:
-    found, _ = curves(cli, kit(waiting_server, "lock 7"), gunicorn(2, 50), "--names", "lock,workers", *CURVES_ALONE)
+    found, _ = curves(cli, kit(waiting_server, "lock 7"), gunicorn(2, "wait(50)"), "--names", "lock,workers", *CURVES_ALONE)
     for curve, slots in zip(found, (1, 2), strict=True):
         require_slots(curve, slots)
 

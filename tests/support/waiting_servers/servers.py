@@ -36,9 +36,9 @@ def kit(program: Path, mode: str) -> str:
     return f"{program} --port {{port}} {mode}"
 
 
-def gunicorn(workers: int, wait_ms: float) -> str:
-    """Return the command line of gunicorn with workers of which each serves one request at a time."""
-    return f"{sys.executable} -m gunicorn --workers {workers} --bind 0.0.0.0:{{port}} --chdir {FOLDER} wsgi:wait({wait_ms})"
+def gunicorn(workers: int, application: str) -> str:
+    """Return the command line of gunicorn with an application of `wsgi.py`; each worker serves one request at a time."""
+    return f"{sys.executable} -m gunicorn --workers {workers} --bind 0.0.0.0:{{port}} --chdir {FOLDER} wsgi:{application}"
 
 
 def php(workers: int) -> str:
