@@ -97,6 +97,10 @@ class ServiceError(HostError):
     """A failure of a service under test: it did not start, it ended, or it answered wrongly."""
 
 
+class UnreachedError(HostError):
+    """A server does not run, and its log says that it did not reach another one."""
+
+
 class LoadToolError(HostError):
     """A server that this load tool cannot measure, although another one can."""
 

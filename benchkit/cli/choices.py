@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from benchkit.cli.console import say
-from benchkit.errors import InputError
+from benchkit.errors import InputError, UnreachedError
 
 if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
     from benchkit.lab.lab import Lab
     from benchkit.models.base import SplitCpus
     from benchkit.models.request import Request, SecretValue
+
+Result = TypeVar("Result")
 
 
 def inventory_of(path: Path | None, lab: str | None = None, *, quiet: bool = False) -> Inventory:
@@ -84,8 +87,34 @@ def own_lab(
         down(name)
 
 
+def on_hosts_for(
+    command: str,
+    servers: Sequence[str],
+    inventory: Path | None,
+    lab: str | None,
+    *,
+    quiet: bool,
+    act: Callable[[Inventory], Result],
+) -> Result:
+    """Return what `act` returns for the hosts that the options name, else for those of a new lab for this command.
+
+    The lab has a network of its own. Where `act` raises UnreachedError, it is called again for a lab that has the
+    network of this machine.
+    """
+    try:
+        with _hosts_for(command, servers, inventory, lab, quiet=quiet) as hosts:
+            return act(hosts)
+    except UnreachedError as error:
+        if inventory is not None or lab is not None or ip_address(hosts.hosts[0].address).is_loopback:
+            raise
+        if not quiet:
+            say(f"{error.summary}\nIts host now has the network of this machine, with its databases. It begins again.")
+    with own_lab(command, is_one_host=True, on_loopback=True, quiet=quiet) as started:
+        return act(started.inventory())
+
+
 @contextmanager
-def hosts_for(
+def _hosts_for(
     command: str, servers: Sequence[str], inventory: Path | None, lab: str | None, *, quiet: bool
 ) -> Iterator[Inventory]:
     """Yield the hosts that the options name, else those of a new lab for this command."""

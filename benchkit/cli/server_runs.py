@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from benchkit.comparison.cell_labels import cell_views
 from benchkit.comparison.load_curves import cell_curves
 from benchkit.comparison.runs.run_data import read_run_data
 from benchkit.comparison.server_results import server_results
-from benchkit.errors import HostError, InputError, raise_first
+from benchkit.errors import HostError, InputError, UnreachedError, raise_first
 from benchkit.hosts.inventory import Inventory
 from benchkit.models.design import compared_cell
 from benchkit.run.recorder import RunOutcome
@@ -30,6 +31,12 @@ from benchkit.services.external import EXTERNAL
 from benchkit.store.journal import read_progress
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
+
+UNREACHED = re.compile(
+    r".*(ECONNREFUSED|ENETUNREACH|EAI_AGAIN|ENOTFOUND"
+    r"|(?i:connection refused|network is unreachable|name resolution|no such host)).*"
+)
+"""Line of a server's log that says that it reached no other server, as languages word errno(3) and gai_strerror(3)."""
 
 MakeFields = Callable[[ServerComparison], Fields]
 """Function that makes the scenario of a comparison."""
@@ -58,7 +65,8 @@ def compare_servers(
 
     The budget is for all attempts together. There are a few at most, as no adaptation is undone. `save` is a file for
     the scenario that runs. Returns the outcome, also of an interrupted comparison, and the comparison as it ran. Raises
-    KeyboardInterrupt if no trial ended, HostError with the cause if a server does not run.
+    KeyboardInterrupt if no trial ended, HostError with the cause if a server does not run, UnreachedError if its log
+    says that it did not reach another one.
     """
     if _runs_without_quota(make_fields(comparison)):
         comparison = replace(comparison, fixed=comparison.fixed | {"quota"})
@@ -84,6 +92,7 @@ def compare_servers(
             comparison, before = replace(before, fixed=before.fixed | {"tool"}), None  # no such tool here
             continue
         if outcome.adaptation is None:
+            require_reached(outcome, store)
             _require_running(outcome, store)
             return outcome, comparison
         before = comparison
@@ -118,14 +127,30 @@ def _runs_without_quota(fields: Fields) -> bool:
     return is_alone or EXTERNAL in backends
 
 
+def require_reached(outcome: RunOutcome, store: Store) -> None:
+    """Raise UnreachedError where a server never ran, and its log says that it did not reach another one."""
+    trials = read_run_data(store, outcome.run).trials
+    measured = set(trials.loc[trials["kind"] == "measure", "cell_id"])
+    names, placed = _names(outcome.run), read_progress(outcome.run.history()).positions
+    for trial, why in outcome.failures.items():
+        if (cell := compared_cell(placed[trial].cell_id)) in measured:
+            continue
+        for path in sorted(outcome.run.raw(trial).glob("*.log")):
+            if line := UNREACHED.search(path.read_text(errors="replace")):
+                raise UnreachedError("a server does not run", where=names[cell], why=f"{why}\n{line[0].strip()}")
+
+
 def _require_running(outcome: RunOutcome, store: Store) -> None:
     """Raise HostError with the reasons if servers failed before anything was measured, or cannot run here."""
-    views = cell_views(outcome.run.manifest())
-    names = {view.cell_id: view.label for view in views}
-    failures = [f"{view.label}: {view.unsupported}" for view in views if view.unsupported]
+    names = _names(outcome.run)
+    failures = [f"{view.label}: {view.unsupported}" for view in cell_views(outcome.run.manifest()) if view.unsupported]
     if not _has_measured(store, outcome.run):
         placed = read_progress(outcome.run.history()).positions
         for trial, why in outcome.failures.items():
             failures.append(f"{names[compared_cell(placed[trial].cell_id)]}: {why}")
     if failures:
         raise HostError("a server does not run", why="\n".join(dict.fromkeys(failures)))
+
+
+def _names(run: RunFolder) -> dict[str, str]:
+    return {view.cell_id: view.label for view in cell_views(run.manifest())}

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,11 @@ from benchkit.cli import options
 from benchkit.cli.options import SERVER_HELP, finite, parse_tags
 from benchkit.errors import ExitCode
 from benchkit.models.design import Design, ResponsePart
+
+if TYPE_CHECKING:
+    from benchkit.hosts.inventory import Inventory
+    from benchkit.run.recorder import RunOutcome
+    from benchkit.scenario.versus import ServerComparison
 
 MIN_REFS = 2
 """Sides of a ratio."""
@@ -114,9 +119,10 @@ def versus(
     First measures the load curve of each server: its rate by the number of connections, and what limits it. Then it
     compares rates just above the knee and latencies at a held rate, until intervals are narrow or the time is spent.
     Without -i or --lab, servers and load tool share the only host of a lab of its own: servers may listen on the
-    loopback interface. Elsewhere the load comes from another host.
+    loopback interface. Where a server does not run as it reaches no other one, such as its database, the host gets the
+    network of this machine. Elsewhere the load comes from another host.
     """
-    from benchkit.cli.choices import hosts_for, named_servers, place_of, read_requests, wait_idle_hosts
+    from benchkit.cli.choices import named_servers, on_hosts_for, place_of, read_requests, wait_idle_hosts
     from benchkit.cli.console import say, signals_interrupt
     from benchkit.cli.run_summary import print_comparison
     from benchkit.cli.server_runs import MakeFields, compare_servers, experiment_of
@@ -173,12 +179,15 @@ def versus(
     if why:
         comparison = replace(comparison, profile=profile_of_servers(len(experiment.cells), duration))
     stored_in = Store(store_path(store))
+
+    def compare(hosts: Inventory) -> tuple[RunOutcome, ServerComparison]:
+        wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
+        return compare_servers(
+            make_fields, comparison, hosts, stored_in, settings=settings or (), tags=tags, save=save, quiet=quiet
+        )
+
     with signals_interrupt():  # around the start of the lab, so that a signal removes it
-        with hosts_for("versus", servers, inventory, lab, quiet=quiet) as hosts:
-            wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
-            outcome, comparison = compare_servers(
-                make_fields, comparison, hosts, stored_in, settings=settings or (), tags=tags, save=save, quiet=quiet
-            )
+        outcome, comparison = on_hosts_for("versus", servers, inventory, lab, quiet=quiet, act=compare)
         is_one_host = comparison.cpus is not None
         is_answered = print_comparison(outcome, stored_in, quiet=quiet, json=json, save=save, is_one_host=is_one_host)
     if outcome.status == "interrupted":
@@ -264,12 +273,12 @@ def capacity(
     A server is restarted for each rate, unless it is given by its URL. Servers are started in a lab of the command's
     own, or on the hosts of -i or --lab.
     """
-    from benchkit.cli.choices import hosts_for, named_servers, place_of, read_requests, wait_idle_hosts
+    from benchkit.cli.choices import named_servers, on_hosts_for, place_of, read_requests, wait_idle_hosts
     from benchkit.cli.console import signals_interrupt
     from benchkit.cli.display import RunDisplay
     from benchkit.cli.run import run_interruptibly
     from benchkit.cli.run_summary import print_capacities
-    from benchkit.cli.server_runs import experiment_of
+    from benchkit.cli.server_runs import experiment_of, require_reached
     from benchkit.models.capacity import CapacityGoal, Objective
     from benchkit.run.run import RunOptions
     from benchkit.scenario.versus import ServerComparison, capacity_fields, save_scenario
@@ -299,12 +308,17 @@ def capacity(
     stored_in = Store(store_path(store))
     if save is not None:
         save_scenario(fields, save)
+
+    def search(hosts: Inventory) -> RunOutcome:
+        wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
+        run_options = RunOptions(tags=tags, names_other_programs=not quiet)
+        display = RunDisplay(quiet=quiet)
+        outcome = run_interruptibly(experiment, hosts, stored_in, display, run_options, is_resumable=False)
+        require_reached(outcome, stored_in)
+        return outcome
+
     with signals_interrupt():  # around the start of the lab, so that a signal removes it
-        with hosts_for("capacity", commands, inventory, lab, quiet=quiet) as hosts:
-            wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
-            run_options = RunOptions(tags=tags, names_other_programs=not quiet)
-            display = RunDisplay(quiet=quiet)
-            outcome = run_interruptibly(experiment, hosts, stored_in, display, run_options, is_resumable=False)
+        outcome = on_hosts_for("capacity", commands, inventory, lab, quiet=quiet, act=search)
         is_known = print_capacities(outcome, stored_in, json=json, save=save)
     if outcome.failures or outcome.not_restored or not is_known:
         raise typer.Exit(ExitCode.FAILED)

@@ -48,13 +48,26 @@ _PID_IN_NAMESPACE = f"""\
 _NAMESPACE = f"{_NUMBERS} @level = (uint64)$pid->level; @namespace = *(uint64 *)($at + 16 * @level + 8);"
 
 _PEERS = """\
-kprobe:tcp_recvmsg {{ {id} if (@service[$id]) {{ $sk = (struct sock *)arg0; {set_peer} }} }}
-kprobe:tcp_poll {{ {id} if (@service[$id]) {{ $sk = ((struct socket *)arg1)->sk; {set_peer} }} }}"""
+tracepoint:syscalls:sys_enter_read, tracepoint:syscalls:sys_enter_recvfrom, tracepoint:syscalls:sys_enter_recvmsg {{
+  {id}
+  if (@service[$id]) {{ $fd = (uint64)args->fd; {set_peer} }}
+}}
+tracepoint:syscalls:sys_enter_*poll {{
+  {id}
+  if (@service[$id]) {{ $fd = (uint64)*(uint32 *)uptr(args->ufds); {set_peer} }}
+}}"""
 _SET_PEER = """\
-if (@own[$sk->__sk_common.skc_num]) {{ @peer[tid] = (uint64)0; }}
-  else {{ @peer[tid] = (uint64)$sk->__sk_common.skc_dport; }}"""
-"""The port, in network byte order, of the server to which a thread's last socket is connected; 0 for a socket of its
-own clients, which has the port that it listens on."""
+@peer[tid] = (uint64)0;
+  $file = *(struct file **)kptr((uint64)((struct task_struct *)curtask)->files->fdt->fd + 8 * $fd);
+  if (($file->f_inode->i_mode & 0xf000) == 0xc000) {{
+    $sk = ((struct socket *)$file->private_data)->sk; $family = $sk->__sk_common.skc_family;
+    if (($family == 2 || $family == 10) && !@own[(uint64)$sk->__sk_common.skc_num]) {{
+      @peer[tid] = (uint64)$sk->__sk_common.skc_dport;
+    }}
+  }}"""
+"""The port, in network byte order, of the server to which the socket is connected that a thread reads or polls (the
+first of several); 0 for sockets of the service's own clients, which have the port that it listens on, and other files.
+S_IFSOCK is 0xc000, AF_INET 2 and AF_INET6 10."""
 
 _PROGRAM = """\
 BEGIN {{ {services} {own_ports} {namespace} printf("began %llu\\n", nsecs); }}
@@ -143,7 +156,8 @@ def start_trace(
 ) -> TraceCapture:
     """Start to trace all processes of services until `until_s` of `time.monotonic()`; its load starts at `load_s`.
 
-    `own_ports` are those on which they listen. Ports of other servers are known where the kernel has BTF. Raises HostError where bpftrace does not start, or this login may not use it.
+    `own_ports` are those on which they listen. Ports of other servers are known where the kernel has BTF. Raises
+    HostError where bpftrace does not start, or this login may not use it.
     """
     if "bpftrace" not in host.facts.programs:
         raise HostError("bpftrace is missing", where=host.name, hint="install it with `benchkit hosts prepare`")
@@ -172,7 +186,8 @@ def bpftrace_program(
 ) -> str:
     """Return the program for services by their process ids, numbered from 1; the load starts at `load_ns`.
 
-    `own_ports` None: ports of other servers are not read, which needs the kernel's type information, too. `is_nested`: the process ids are of a nested PID namespace, which needs the kernel's type information (BTF).
+    `own_ports` None: ports of other servers are not read. `is_nested`: the process ids are of a nested PID namespace.
+    Both need the kernel's type information (BTF).
     """
     services = " ".join(f"@service[{pid}] = {number};" for number, pids in enumerate(members, 1) for pid in pids)
     own = (
@@ -183,7 +198,7 @@ def bpftrace_program(
     return _PROGRAM.format(
         **own,
         services=services,
-        own_ports=" ".join(f"@own[{port}] = 1;" for port in own_ports or ()),
+        own_ports=" ".join(f"@own[(uint64){port}] = 1;" for port in own_ports or ()),
         peers="" if own_ports is None else _PEERS.format(id=own["id"], set_peer=_SET_PEER.format()),
         frames=FRAMES,
         load_ns=load_ns,

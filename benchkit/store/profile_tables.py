@@ -119,8 +119,8 @@ def read_merged_profile(run: RunFolder, records: Iterable[TrialRecord], service:
 
 CALLS, WAITING = "system calls", "waiting"
 FOR_CPU, FOR_QUOTA, OTHERS = "a CPU, runnable", "the CPU quota", "others"
-IN_POLL, IN_SOCKETS = "work in poll or select", "sockets"
-FOR_SOCKETS = ("work in epoll", IN_POLL, "work in io_uring", IN_SOCKETS)
+IN_POLL, IN_SOCKETS = "work in poll", "sockets"
+FOR_SOCKETS = ("work in epoll", "work in select", IN_POLL, "work in io_uring", IN_SOCKETS)
 """Waits of a server without a request."""
 ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "powerpc64", "armv7l": "arm"}
 """Names of machines in the tables of system calls, where they differ."""
@@ -128,7 +128,8 @@ ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "powerpc64", "armv7l": "arm"}
 _THROTTLED = re.compile(r"throttle_cfs_rq")
 _REASONS = (
     ("work in epoll", re.compile(r"\b(do_epoll_wait|ep_poll)\b")),
-    (IN_POLL, re.compile(r"\b(do_sys_poll|do_poll|do_select|poll_schedule_timeout)\b")),
+    ("work in select", re.compile(r"\bdo_select\b")),
+    (IN_POLL, re.compile(r"\b(do_sys_poll|do_poll|poll_schedule_timeout)\b")),
     ("work in io_uring", re.compile(r"\bio_(cqring|run_task_work|uring)")),
     ("locks, or work of idle threads (futex)", re.compile(r"\b(__)?futex_|\bdo_futex\b")),
     ("timers", re.compile(r"nanosleep|\bmsleep")),
@@ -206,6 +207,6 @@ def _entries(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _reason(stack: str, port: int) -> str:
-    """Return what a thread waits for, which last used a socket to a server at this port; 0: to none."""
+    """Return what a thread waits for, which reads or polls a connection to a server at this port; 0: none."""
     reason = next((name for name, pattern in _REASONS if pattern.search(stack)), OTHERS)
     return f"answers of port {port}" if port and reason in {IN_POLL, IN_SOCKETS} else reason

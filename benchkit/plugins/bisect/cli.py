@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -50,7 +51,7 @@ def bisect(
     side of the threshold half-way between the two, or its time is spent. A commit that does not build or start is
     skipped. Without -i or --lab, servers and load tool share the only host of a lab of its own.
     """
-    from benchkit.cli.choices import hosts_for, place_of, read_requests
+    from benchkit.cli.choices import on_hosts_for, place_of, read_requests
     from benchkit.cli.console import print_json, signals_interrupt
     from benchkit.plugins.bisect.bisection import bisect_commits, new_search
     from benchkit.plugins.bisect.search import answer_of
@@ -73,11 +74,9 @@ def bisect(
     )
     search = new_search(good, bad, build=build, run=run, metric=metric, comparison=comparison, settings=settings or ())
     stored_in = Store(store_path(store))
-    with (
-        signals_interrupt(),  # before the lab is started: a signal at any later time removes it
-        hosts_for("bisect", (), inventory, lab, quiet=quiet) as hosts,
-    ):
-        search = bisect_commits(search, hosts, stored_in, quiet=quiet)
+    act = partial(bisect_commits, search, store=stored_in, quiet=quiet)
+    with signals_interrupt():  # before the lab is started: a signal at any later time removes it
+        search = on_hosts_for("bisect", (), inventory, lab, quiet=quiet, act=act)
     answer = answer_of(search)
     if json:
         print_json({"search": search, "answer": answer})

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchkit.judge.load_curve import MOST_UNSURE
 from tests.support.cli.fixtures import CommandResult
-from tests.support.waiting_servers.servers import gunicorn, kit
+from tests.support.waiting_servers.servers import answering, gunicorn, kit
 
 Cli = Callable[..., CommandResult]
 POINT = {"connections", "rps", "latency_p50_s", "latency_p99_s", "server_cpu", "generator_cpu", "refused", "failed"}
@@ -61,7 +61,9 @@ def test_pools_are_named_and_answer_at_an_equal_held_rate(cli: Cli, waiting_serv
 
 
 def test_lock_and_workers_of_gunicorn_are_counted(cli: Cli, waiting_server: Path) -> None:
-    found, _ = curves(cli, kit(waiting_server, "lock 7"), gunicorn(2, "wait(50)"), "--names", "lock,workers", *CURVES_ALONE)
+    found, _ = curves(
+        cli, kit(waiting_server, "lock 7"), gunicorn(2, "wait(50)"), "--names", "lock,workers", *CURVES_ALONE
+    )
     for curve, slots in zip(found, (1, 2), strict=True):
         require_slots(curve, slots)
 
@@ -71,3 +73,12 @@ def test_rate_limiter_is_named_where_it_refuses(cli: Cli, waiting_server: Path) 
     assert curve["limit"]["kind"] == "rate"
     assert "rate limit" in curve["limit"]["sentence"]
     assert max(point["refused"] for point in curve["points"]) > 0.5
+
+
+def test_server_reaches_others_of_this_machine(cli: Cli, waiting_server: Path) -> None:
+    """A lab has a network of its own: servers that need a database of this machine get the machine's."""
+    with answering(waiting_server, 20) as port:
+        found = cli("capacity", gunicorn(2, f"ask({port})"), "--p99", "1s", "--duration", "5", "--json")
+    assert "Connection refused" in found.err
+    assert "Its host now has the network of this machine, with its databases. It begins again." in found.err
+    assert found.document()["capacities"][0]["rps"] > 0, found.err

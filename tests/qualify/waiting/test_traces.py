@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.support.cli.fixtures import CommandResult
-from tests.support.waiting_servers.servers import gunicorn
+from tests.support.waiting_servers.servers import answering, gunicorn
 
 Cli = Callable[..., CommandResult]
 ATTACH_S = 15.0
 """Time for bpftrace to compile its probes, which takes 1 to 2 s of a core that other tests use, too."""
 
 
-@pytest.fixture
-def upstream(waiting_server: Path) -> Iterator[int]:
-    """The port of a server of this machine that answers after 20 ms."""
-    port = 18571
-    with subprocess.Popen([waiting_server, "--port", str(port), "sleep", "20"]) as running:
-        try:
-            yield port
-        finally:
-            running.terminate()
-
-
-def test_wait_for_another_server_is_named(cli: Cli, upstream: int) -> None:
-    commands = gunicorn(2, "wait(5)"), gunicorn(2, f"ask({upstream})")
-    short = ("--connections", 4, "--blocks", 2, "--duration", 12, "--at", "off", "--trace")
+def test_waits_for_another_server_are_named(cli: Cli, waiting_server: Path) -> None:
+    short = ("--names", "fast,slow", "--blocks", 2, "--duration", 12, "--at", "off", "--trace")
     constants = {"benchkit.run.steps.profiles:ATTACH_S": ATTACH_S}
-    done = cli("versus", *map(str, (*commands, "--names", "sleeps,asks", *short)), constants=constants)
-    assert re.search(rf"threads of asks wait [\d.]+ ms more for answers of port {upstream}", done.out), done.out + done.err
+    with answering(waiting_server, 10) as quick, answering(waiting_server, 40) as lazy:
+        servers = (gunicorn(2, f"ask({port})") for port in (quick, lazy))
+        done = cli("versus", *map(str, (*servers, *short)), constants=constants)
+    named = r"threads of slow wait [\d.]+ ms (more|less) for answers of port (\d+)"
+    found = re.search(named, done.out)
+    assert found, done.out + done.err
+    assert found[2] == str({"more": lazy, "less": quick}[found[1]])
     parts = cli("why", "--json").document()["components"]
     waits = {each["component"]: each for each in parts if each["level"] == "waiting"}
-    assert waits["timers"]["baseline_value"] > 0.004 > waits["timers"]["value"]
-    asked = waits[f"answers of port {upstream}"]
-    assert asked["value"] > 0.019 > asked["baseline_value"]
+    assert waits[f"answers of port {lazy}"]["value"] > 0.039
+    assert 0.009 < waits[f"answers of port {quick}"]["baseline_value"] < 0.039

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,9 +37,30 @@ def kit(program: Path, mode: str) -> str:
     return f"{program} --port {{port}} {mode}"
 
 
+@contextmanager
+def answering(program: Path, wait_ms: float) -> Iterator[int]:
+    """Give the port of a built server on the loopback interface of this machine that answers after a time."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    with subprocess.Popen([program, "--port", str(port), "sleep", str(wait_ms)]) as running:
+        try:
+            wait_until(lambda: _is_open(port), timeout_s=30)
+            yield port
+        finally:
+            running.terminate()
+
+
+def _is_open(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
 def gunicorn(workers: int, application: str) -> str:
-    """Return the command line of gunicorn with an application of `wsgi.py`; each worker serves one request at a time."""
-    return f"{sys.executable} -m gunicorn --workers {workers} --bind 0.0.0.0:{{port}} --chdir {FOLDER} wsgi:{application}"
+    """Return the command line of gunicorn with an application of `wsgi.py`; a worker serves one request at a time."""
+    return (
+        f"{sys.executable} -m gunicorn --workers {workers} --bind 0.0.0.0:{{port}} --chdir {FOLDER} wsgi:{application}"
+    )
 
 
 def php(workers: int) -> str:

@@ -12,7 +12,6 @@ Application = Callable[[object, Start], list[bytes]]
 
 def wait(milliseconds: float) -> Application:
     """Return an application that waits before each answer."""
-
     return _answer_after(lambda: time.sleep(milliseconds / 1e3))
 
 
