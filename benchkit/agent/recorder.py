@@ -110,9 +110,6 @@ class SeriesGroup(NamedTuple):
 
 GroupValues = List[Tuple[SeriesGroup, Values]]
 
-LIVE_METRICS = frozenset({"cpu_s_total", "requests_total"})
-"""Metrics of services that are shown while a trial runs."""
-
 
 class Recorder:
     """Writes samples to the file; safe for many threads."""
@@ -126,7 +123,6 @@ class Recorder:
         self._lock = threading.Lock()
         self._groups = 0
         self._series: Dict[int, Tuple[MetricKey, ...]] = {}
-        self._latest: Dict[str, Dict[str, Tuple[int, float]]] = {}
         self._write_line({"format": FORMAT, **about})
 
     def group(self, service: Optional[str]) -> SeriesGroup:
@@ -158,20 +154,6 @@ class Recorder:
             self._write_line(about)
             self._file.close()
 
-    def remember(self, at_ns: int, sample: GroupValues) -> None:
-        """Keep the live metrics of a sample, summed over instances."""
-        for group, values in sample:
-            sums: Dict[str, float] = {}
-            for (metric, _), value in values.items():
-                if group.service is not None and metric in LIVE_METRICS:
-                    sums[metric] = sums.get(metric, 0.0) + value
-            for metric, value in sums.items():
-                self._latest.setdefault(group.service or "", {})[metric] = at_ns, value
-
-    def latest(self) -> Dict[str, Dict[str, Tuple[int, float]]]:
-        """Return the last live metrics of each service: metric → (ns on the host's monotonic clock, value)."""
-        return {service: dict(metrics) for service, metrics in list(self._latest.items())}
-
     def _write_line(self, content: JsonObject) -> None:
         self._file.write(json.dumps(content, separators=(",", ":")).encode() + b"\n")
 
@@ -191,7 +173,6 @@ class SampleWriter:
 
     def write(self, at_ns: int, sample: GroupValues, tick: Tick) -> None:
         """Add the sample of a tick."""
-        self._recorder.remember(at_ns, sample)
         if self._delayed is not None:
             earlier_ns, _, earlier = self._delayed
             is_close = at_ns - earlier_ns < self._interval_ns / 4

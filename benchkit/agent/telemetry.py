@@ -299,12 +299,6 @@ class Telemetry:
         """
         self._running().schedule_samples(at_ns)
 
-    @operation()
-    def latest(self) -> Dict[str, Dict[str, Tuple[int, float]]]:
-        """Return the last values of each service: metric → (instant in ns, value); nothing without a session."""
-        session = self._session
-        return {} if session is None else session.recorder.latest()
-
     @operation(within_s=SNAPSHOT_S)
     def stop(self) -> Optional[ops.TelemetrySummary]:
         """End the session; return None where none is running."""

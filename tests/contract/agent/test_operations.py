@@ -131,10 +131,9 @@ def use_running_timetable(ask: Asker, link: AgentLink) -> None:
     start = ops.ScheduledStart("load", ops.ProcessSpec(["sleep", "60"]), now_ns, now_ns + 60_000_000_000, grace_s=1.0)
     running = link.submit(Timetable.run, [start])
     for _ in poll_until(time.monotonic() + 60):
-        ask(link, Telemetry.snapshot)  # takes a sample of it, once it has been started
-        if "load" in ask(link, Telemetry.latest):
+        if "load" in ask(link, Telemetry.snapshot).cpu_s:  # once it has been started
             break
-    assert "cpu_s_total" in ask(link, Telemetry.latest)["load"]
+    assert "load" in ask(link, Telemetry.snapshot).cpu_s
     assert len(ask(link, Telemetry.snapshot).processes["load"]) == 1
     ask(link, Timetable.stop)
     with pytest.raises(RefusedError, match="the timetable was stopped"):
@@ -149,7 +148,7 @@ def use_telemetry(ask: Asker, link: AgentLink, process: ops.ProcessReport, workd
     assert ask(link, Telemetry.snapshot).processes == {"app": ((process.pid, process.start),)}
     ask(link, Telemetry.schedule_samples, [0])
     ask(link, Telemetry.schedule_snapshots, [0])
-    assert "cpu_s_total" in ask(link, Telemetry.latest)["app"]
+    assert "app" in ask(link, Telemetry.snapshot).cpu_s
     assert ask(link, Telemetry.stop) is not None
     assert ("app", "cpu_s_total", None) in read_telemetry((workdir / "watch.jsonl").read_bytes())
 

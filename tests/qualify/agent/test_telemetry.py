@@ -307,7 +307,9 @@ def test_counters_of_a_server_are_asked_for_and_a_slow_one_delays_nothing_else(
     process = start(agent, "/bin/sleep", "60")
     counters = ops.CounterSource("expvar", ops.SocketAddress("tcp", "127.0.0.1", port), "/debug/vars")
     watch.start(0.1, service(process, counters=counters))
-    wait_until(lambda: "requests_total" in agent.call(Telemetry.latest).get("app", {}))
+    for _ in range(2):  # the second request follows the first answer
+        handler.asked.clear()
+        assert handler.asked.wait(60)
     handler.hold.clear()
     began = time.monotonic_ns()
     watch.look()  # does not wait for what does not come
