@@ -23,6 +23,7 @@ from benchkit.loadtools.registry import get_tool
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome
 from benchkit.models.design import compared_cell, controlled
 from benchkit.models.load import Load
+from benchkit.models.metrics import PERCENTILES
 from benchkit.models.rows import LoadCurveRow, TrialRow
 from benchkit.models.thresholds import Thresholds
 from benchkit.plan.model import PlannedCell, RunPlan
@@ -221,6 +222,8 @@ OUTCOMES: Mapping[ProbeOutcome, str] = MappingProxyType(
     {"held": "held", "missed": "failed", "generator": "was limited by the load tool", "unusable": "cannot be used"}
 )
 
+LONGEST_PROBE = 0.2
+
 Report = Callable[[str], None]
 """Receiver of a line on each probe."""
 
@@ -254,7 +257,8 @@ def find_capacity(
     unusable = 0
     while not (reason := _reason_to_end(search, len(probes), clock() - started_s, goal)):
         rate = _whole_rate(search.next_rate() * BACK_OFF ** (unusable * (unusable + 1) // 2), cell)
-        load = cell.load.model_copy(update={"rate": rate, "capacity": None})
+        window = {"duration_s": _probe_window_s(cell, rate, goal)}
+        load = cell.load.model_copy(update={"rate": rate, "capacity": None, **window})
         tables = run_probe(len(probes) + 2, with_load(cell, load))
         outcome, why = judge_probe(tables.trial, tables.verdicts, goal.slo, thresholds)
         logger.info("probe %s: %s: %s, %s", tables.trial.trial_id, units.requests_per_s(rate), outcome, why)
@@ -278,6 +282,17 @@ def find_capacity(
         violations=search.violations,
         probes=tuple(probes),
     )
+
+
+def _probe_window_s(cell: PlannedCell, rate: float, goal: CapacityGoal) -> float:
+    """Return the window of a probe: long enough for each percentile of the objective, which 1 / (1 - p) requests have.
+
+    It is no longer than `LONGEST_PROBE` of the time of the search.
+    """
+    percents = [PERCENTILES[column].percent for column in goal.slo.latencies if column in PERCENTILES]
+    needed = RESERVE * max((100 / (100 - percent) for percent in percents), default=0.0)
+    enough_s = float(min(math.ceil(needed / rate), round(LONGEST_PROBE * goal.budget_s)))
+    return max(cell.load.duration_s or 0.0, enough_s)
 
 
 def _whole_rate(rate: float, cell: PlannedCell) -> float:

@@ -30,10 +30,12 @@ class Server:
     ) -> None:
         self.capacity, self.tool, self.disturbed, self.took_s = capacity, tool, disturbed, took_s
         self.rates: list[float | None] = []
+        self.windows_s: list[float] = []
 
     def __call__(self, number: int, cell: PlannedCell) -> TrialTables:
         rate = cell.load.rate
         self.rates.append(rate)
+        self.windows_s.append(cell.load.duration_s or 0.0)
         assert number == len(self.rates)
         assert sum(each.load.rate or 0 for each in cell.generators) == (rate or 0)
         achieved = min(rate or CEILING, self.capacity, self.tool) if rate else CEILING
@@ -90,6 +92,14 @@ def test_the_capacity_is_found_after_a_probe_at_full_speed() -> None:
         "held" if probe.rate <= 2500 else "missed" for probe in found.probes
     ]
     assert found.reason.startswith("its interval reaches ")
+
+
+def test_probes_of_a_slow_server_have_enough_requests_for_the_percentile() -> None:
+    server = Server(capacity=40)
+    find(server)
+    of_probes = zip(server.rates[1:], server.windows_s[1:], strict=True)
+    assert min((rate or 0) * window_s for rate, window_s in of_probes) >= 100, "1 % of them are one request"
+    assert max(server.windows_s) <= GOAL.budget_s / 5
 
 
 def test_a_load_tool_that_is_the_limit_gives_a_lower_bound() -> None:
