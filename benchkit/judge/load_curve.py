@@ -127,10 +127,11 @@ def knee_of(points: Sequence[LoadCurveRow]) -> int:
 def most_connections(points: Sequence[LoadCurveRow]) -> int:
     """Return the most connections for trials: with more, some requests fail, or some connections are never served.
 
-    A server with a thread for each connection serves as many as it has threads, while these connections are kept.
+    A server with a thread for each connection serves as many as it has threads, while these connections are kept. Of
+    connections that are opened at once, the kernel drops those beyond the accept queue (`listen(2)`).
     """
     usable = _usable(points)
-    most = max(point.connections for point in usable)
+    most = min(max(point.connections for point in usable), points[0].accept_queue or MOST_CONNECTIONS)
     in_flight = max((point.in_flight for point in usable if point.in_flight is not None), default=most)
     return most if in_flight >= IN_USE * most else max(1, int(IN_USE * in_flight))
 

@@ -350,6 +350,7 @@ class LoadCurveRow(Row, table="load_curve"):
     refused: Annotated[Real, Column("share of answers other than 2xx and 3xx", unit="share")]
     failed: Annotated[Real, Column("share of requests without an answer", unit="share")]
     in_flight: Annotated[Real, Column("requests in flight, as a mean: answers per second times their mean time")] = None
+    accept_queue: Annotated[Count, Column("connections that may wait until the server accepts them (Send-Q)")] = None
     latency_p50_s: Annotated[Real, Column("median response time", unit="sec")]
     latency_p99_s: Annotated[Real, Column("99th percentile of the response time", unit="sec")]
     server_cores: Annotated[Real, Column("CPU seconds per second of the services")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from benchkit.errors import HostError, LoadToolError, ParseError
 from benchkit.judge.cpu_time import capacity
@@ -26,6 +27,7 @@ from benchkit.plan.cells import EXTRA_FILES
 from benchkit.plan.model import PlannedCell
 from benchkit.run.found_loads import with_load
 from benchkit.run.steps.load import cpu_s_of_services
+from benchkit.run.steps.probe import drain
 from benchkit.run.steps.services import blame_ended_service
 from benchkit.run.steps.state import Block, Trial
 from benchkit.run.steps.telemetry import snapshot_hosts
@@ -49,6 +51,7 @@ def measure_curve(block: Block) -> None:
     runs_at: dict[int, list[GeneratorRun]] = {}
     points: list[LoadCurveRow] = []
     window_s = POINT_S
+    drain(trial)
     for connections in _levels(trial):
         cell = _cell_at(trial.cell, connections, window_s)
         before = cpu_s_of_services(block, snapshot_hosts(block))
@@ -76,6 +79,8 @@ def measure_curve(block: Block) -> None:
                 why="a probe was answered: the server may close connections without a `Connection: close` header",
                 hint="use a tool that opens new ones: `tool: hey` in the load, or --tool hey",
             )
+    queue = _accept_queue(trial)
+    points = [replace(point, accept_queue=queue) for point in points]
     knee = knee_of(points)
     trial.load_curve, trial.cell, trial.runs = tuple(points), cells[knee], [runs_at[knee]]
     window = (0.0, trial.cell.load.duration_s or POINT_S)
@@ -161,6 +166,15 @@ def _point(
         generator_cpu=max((_generator_cpu(run) for run in runs), default=None),
         link=BITS * (result.bytes_per_s or 0.0) / min(links) if links else None,
     )
+
+
+def _accept_queue(trial: Trial) -> int | None:
+    """Return the length of the shortest accept queue at the server's port; None where its host shows no such socket."""
+    entry = trial.cell.entry
+    if entry is None or entry.port is None or trial.cell.spec.external:
+        return None
+    done = trial.hosts[entry.host].processes.run(["ss", "-Hltn", f"sport = :{entry.port}"])
+    return min((int(line.split()[2]) for line in done.stdout.decode().splitlines()), default=None)
 
 
 def _generator_cpu(run: GeneratorRun) -> float:

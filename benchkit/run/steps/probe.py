@@ -55,6 +55,15 @@ def probe_during(trial: Trial) -> None:
     _add_round(trial, "during")
 
 
+def drain(trial: Trial) -> None:
+    """Wait until the server has answered each request twice: those that the warm-up left in its queue come before.
+
+    Raises HostError where it takes longer than `HTTP_TIMEOUT_S`.
+    """
+    for _ in range(2):
+        _send(trial, HTTP_TIMEOUT_S)
+
+
 def _expected_responses(trial: Trial) -> tuple[ProbeRecord, ...]:
     mix = trial.cell.load.request_mix
     try:

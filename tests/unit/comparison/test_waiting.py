@@ -35,6 +35,7 @@ def points(cell_id: str) -> list[dict[str, Any]]:
             "refused": 0.0,
             "failed": 0.0,
             "in_flight": float(number),
+            "accept_queue": None,
             "latency_p50_s": max(number / SLOTS, 1) * service_s,
             "latency_p99_s": None,
             "server_cores": 0.1,

@@ -116,6 +116,11 @@ def test_no_trial_has_connections_that_are_never_served(in_flight: tuple[float |
     assert most_connections(points) == most
 
 
+def test_no_trial_opens_more_connections_at_once_than_may_wait() -> None:
+    points = [point(2**power, 2000.0, accept_queue=50) for power in range(9)]
+    assert most_connections(points) == 50
+
+
 @pytest.mark.parametrize("rates", [(100.0, 130.0, 500.0, 510.0, 380.0), (645.0, 550.0, 493.0)])
 def test_points_that_differ_too_much_name_neither_slots_nor_a_rate_limiter(rates: tuple[float, ...]) -> None:
     found = load_curve([point(2**power, rate) for power, rate in enumerate(rates)], Thresholds())
