@@ -87,7 +87,7 @@ class Ratio(Frozen, serialize_by_alias=True):
     confidence: float = 1 - ALPHA
     log_error: float | None = None
     bias: float = 0.0
-    """Largest systematic error of the logarithm that disturbances can have caused; the interval includes it."""
+    """Largest systematic error of the logarithm, by disturbances and counting; the interval includes it."""
     df: float | None = None
     p_sign_flip: float | None = None
     p_t: float | None = None
@@ -139,8 +139,14 @@ class Ratio(Frozen, serialize_by_alias=True):
         if self.low is None or self.high is None or self.ratio is None:
             return self
         is_most = bias > math.log(self.high / self.ratio)
-        widened = {"low": self.low * _exp(-bias), "high": self.high * _exp(bias), "bias": bias}
-        return self.model_copy(update=widened).with_notes([note], [note] if is_most else [])
+        return self.widened(bias).with_notes([note], [note] if is_most else [])
+
+    def widened(self, bias: float) -> Ratio:
+        """Return the ratio with an interval that includes this bias of its logarithm, too."""
+        if self.low is None or self.high is None:
+            return self
+        widened = {"low": self.low * _exp(-bias), "high": self.high * _exp(bias), "bias": self.bias + bias}
+        return self.model_copy(update=widened)
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the t interval with this error rate; unlimited if there is none."""
@@ -202,7 +208,7 @@ def _with_decision(ratio: Ratio, test: Test, p: float, family: int, alpha: float
         why = f"{ratio.blocks} blocks can show only a very large difference; {enough} blocks show smaller ones"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
     if ratio.bias and includes_one:
-        why = f"disturbances of its trials alone can make a difference of {_exp(ratio.bias) - 1:.1%}"
+        why = f"counting and disturbances alone can make a difference of {_exp(ratio.bias) - 1:.1%}"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
     outcome = "higher" if (ratio.ratio or 0) > 1 else "lower"
     better = metric_named(ratio.metric).better
@@ -377,7 +383,10 @@ def _with_intervals(ratios: Sequence[Ratio], differences: Reals, rounded_below: 
 
 
 def _with_bias(ratio: Ratio, samples: Samples, alpha: float) -> Ratio:
-    """Return the ratio with the bias that disturbances and a late load tool can have caused, in rates and latencies."""
+    """Return the ratio with the bias that counting, disturbances and a late load tool can have caused.
+
+    A window counts whole answers, so that a rate may be off by one of them.
+    """
     from benchkit.judge.check import LOAD  # noqa: PLC0415 - it imports pandas, which a history mostly does without
 
     if samples.left is None or ratio.high is None or ratio.ratio is None or ratio.metric not in LOAD:
@@ -387,8 +396,11 @@ def _with_bias(ratio: Ratio, samples: Samples, alpha: float) -> Ratio:
     outside, neighbours = (
         (left[cell] - left[baseline])[both] for left in (samples.left.outside, samples.left.neighbours)
     )
+    if samples.one_answer is not None:
+        one = float(sum(samples.one_answer[each][both].mean() for each in (cell, baseline)))
+        ratio = ratio.widened(one) if one > CONTAINED * _half_width(ratio) else ratio
     lag = 0.0 if samples.lag is None else float(max(samples.lag[each][both].mean() for each in (cell, baseline)))
-    bias = bias_of(outside, neighbours, math.log(ratio.high / ratio.ratio), alpha, lag)
+    bias = bias_of(outside, neighbours, _half_width(ratio), alpha, lag)
     if not bias.size:
         return ratio
     causes = []
@@ -404,6 +416,11 @@ def _with_bias(ratio: Ratio, samples: Samples, alpha: float) -> Ratio:
     return ratio.with_bias(
         bias.size, f"{' and '.join(causes)}: the ratio may be off by up to {by}, which its interval includes"
     )
+
+
+def _half_width(ratio: Ratio) -> float:
+    """Return the half-width of a ratio's interval, as a logarithm; infinite without one."""
+    return math.log(ratio.high / ratio.ratio) if ratio.high and ratio.ratio else math.inf
 
 
 def _is_rounded(ratio: Ratio, rounded_below: float) -> bool:

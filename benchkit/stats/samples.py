@@ -19,7 +19,7 @@ from benchkit import units
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
 from benchkit.models.design import CONTROL
-from benchkit.models.metrics import LATENCIES
+from benchkit.models.metrics import LATENCIES, RPS
 from benchkit.models.thresholds import SEND_LAG
 from benchkit.store.row_builders import INTERRUPTED
 
@@ -117,6 +117,8 @@ class Samples:
     """Logarithms by which latencies may be longer because the load tool sent late, of shape (cells, blocks).
 
     They follow from the share of its lag in the latency, both at p99, and are 0 up to `SEND_LAG`. None: unknown."""
+    one_answer: Reals | None = None
+    """Share of one answer in the answers that a rate counts, of shape (cells, blocks); None: not a rate, or unknown."""
 
     def of(self, cell_id: str) -> Reals:
         """Return the logarithms of a cell, one per block; all NaN for a cell without trials."""
@@ -210,6 +212,7 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
         rounded_below=_rounded_below(rows),
         left=_cpu_left(rows, (cell_of, block_of), logs.shape),
         lag=_lag(rows, (cell_of, block_of), logs.shape) if metric in LATENCIES else None,
+        one_answer=_one_answer(rows, (cell_of, block_of), logs.shape) if metric == RPS else None,
     )
 
 
@@ -241,6 +244,14 @@ def _lag(trials: pd.DataFrame, places: Places, shape: tuple[int, ...]) -> Reals 
     longer = np.zeros(shape)
     longer[places] = np.where(shares > SEND_LAG, -log_left(shares), 0.0)
     return longer
+
+
+def _one_answer(trials: pd.DataFrame, places: Places, shape: tuple[int, ...]) -> Reals | None:
+    if "requests" not in trials:
+        return None
+    shares = np.zeros(shape)
+    shares[places] = 1 / np.maximum(trials["requests"].to_numpy(dtype=np.float64, na_value=np.inf), 1.0)
+    return shares
 
 
 def _rounded_below(trials: pd.DataFrame) -> float:

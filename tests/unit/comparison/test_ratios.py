@@ -203,7 +203,18 @@ def test_difference_that_the_bias_explains_is_undecided() -> None:
     assert ratio_of(0.92).outcome == "lower"
     found = ratio_of(0.92, "foreign_share", list(0.1 + NOISE))
     assert found.outcome == "undecided"
-    assert found.reason == "disturbances of its trials alone can make a difference of 11.2%"
+    assert found.reason == "counting and disturbances alone can make a difference of 11.2%"
+
+
+def test_window_counts_whole_answers_so_that_an_exact_rate_may_be_off_by_one() -> None:
+    """Pools of 8 that answer after 5 and 10 ms: of 1,040 and 520 answers in 0.65 s the last one comes too late."""
+    counts = {"a": 1039, "b": 519}
+    trials = trials_of({cell: [count / 0.65] * BLOCKS for cell, count in counts.items()})
+    trials["requests"] = trials["cell_id"].map(counts)
+    (found,) = with_outcomes(block_ratios(take_samples(trials, "rps"), [ComparedCells("b", "a")]))
+    assert (found.ratio or 0) < (found.high or 0) / 1.001
+    assert (found.low or 0) < 0.5 < (found.high or 0) < 0.505
+    assert (found.outcome, found.notes) == ("lower", ())
 
 
 def test_background_work_counts_once_for_each_cell() -> None:
