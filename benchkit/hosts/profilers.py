@@ -30,6 +30,8 @@ FRAMES = 8
 TRACEFS = PurePosixPath("/", "sys", "kernel", "tracing")
 BTF = PurePosixPath("/", "sys", "kernel", "btf", "vmlinux")
 """The kernel's type information."""
+CLOSED = 0
+"""Local port of a TCP socket in state CLOSE (inet_put_port of Linux)."""
 OUTPUT, LOG = "trace.txt", "trace.log"
 _BEGAN, _ENDED = re.compile(rb"began ([0-9]+)"), re.compile(rb"ended [0-9]+")
 
@@ -85,7 +87,7 @@ tracepoint:sched:sched_switch {{
   }}
   if (@since[$next]) {{
     if (@ready[$next]) {{
-      @blocked_ns[@of[$next], @peer[$next], @where[$next]] = sum(@ready[$next] - @since[$next]);
+      @blocked_ns[@of[$next], {peer}@where[$next]] = sum(@ready[$next] - @since[$next]);
       @runnable_ns[@of[$next], @where[$next]] = sum($now - @ready[$next]);
     }}
     delete(@since[$next]); delete(@ready[$next]); delete(@where[$next]);
@@ -95,7 +97,7 @@ tracepoint:sched:sched_wakeup /@since[args->pid]/ {{ @ready[args->pid] = nsecs <
 interval:ms:50 /nsecs >= {until_ns}/ {{ exit(); }}
 END {{
   printf("ended %llu\\n", nsecs);
-  clear(@service); clear(@own); clear(@of); clear(@since); clear(@where); clear(@ready); clear(@peer);
+  clear(@service); clear(@of); clear(@since); clear(@where); clear(@ready); {clear_peers}
 }}
 """
 """Sums by service number: calls by system call number, and nanoseconds off the CPU by kernel stack, of blocked threads
@@ -195,11 +197,18 @@ def bpftrace_program(
         if is_nested
         else {"id": _PID, "namespace": ""}
     )
+    peers = {"own_ports": "", "peers": "", "peer": "", "clear_peers": ""}
+    if own_ports is not None:
+        peers = {
+            "own_ports": " ".join(f"@own[(uint64){port}] = 1;" for port in (CLOSED, *own_ports)),
+            "peers": _PEERS.format(id=own["id"], set_peer=_SET_PEER.format()),
+            "peer": "@peer[$next], ",
+            "clear_peers": "clear(@own); clear(@peer);",
+        }
     return _PROGRAM.format(
         **own,
+        **peers,
         services=services,
-        own_ports=" ".join(f"@own[(uint64){port}] = 1;" for port in own_ports or ()),
-        peers="" if own_ports is None else _PEERS.format(id=own["id"], set_peer=_SET_PEER.format()),
         frames=FRAMES,
         load_ns=load_ns,
         until_ns=until_ns,

@@ -170,7 +170,7 @@ def read_sums(text: str, machine: str) -> dict[tuple[int, str, str], float]:
         if map_name == "@calls":
             level, name, amount = CALLS, names.get(int(rest), f"number {rest}"), float(value)
         elif map_name == "@blocked_ns":
-            peer, _, stack = rest.partition(",")
+            peer, _, stack = rest.partition(",") if rest[:1].isdigit() else ("0", "", rest)
             level, name, amount = WAITING, _reason(stack, socket.ntohs(int(peer))), value / 1e9
         elif map_name == "@runnable_ns":
             level, name, amount = WAITING, FOR_QUOTA if _THROTTLED.search(rest) else FOR_CPU, value / 1e9

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from benchkit.store.profile_tables import (
@@ -48,3 +50,10 @@ def test_threads_wait_for_work_locks_and_a_cpu() -> None:
 def test_stacks_say_what_a_thread_waits_for(stack: str, level: str) -> None:
     text = f'{{"type": "map", "data": {{"@blocked_ns": {{"1,\\n __schedule+1\\n {stack}+9\\n": 2000000000}}}}}}'
     assert read_sums(text, "x86_64") == {(1, WAITING, level): 2.0}
+
+
+@pytest.mark.parametrize(("port", "reason"), [(0, "work in poll"), (5432, "answers of port 5432")])
+def test_port_says_whose_answer_a_thread_waits_for(port: int, reason: str) -> None:
+    stack = f"1,{socket.htons(port)},\\n __schedule+1\\n do_sys_poll+9\\n"
+    text = f'{{"type": "map", "data": {{"@blocked_ns": {{"{stack}": 2000000000}}}}}}'
+    assert read_sums(text, "x86_64") == {(1, WAITING, reason): 2.0}
