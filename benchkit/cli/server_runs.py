@@ -135,7 +135,7 @@ def require_reached(outcome: RunOutcome, store: Store) -> None:
     for trial, why in outcome.failures.items():
         if (cell := compared_cell(placed[trial].cell_id)) in measured:
             continue
-        for path in sorted(outcome.run.raw(trial).glob("*.log")):
+        for path in sorted((outcome.run.path / "raw").glob(f"{trial}*/*.log")):  # also those of its probes
             if line := UNREACHED.search(path.read_text(errors="replace")):
                 raise UnreachedError("a server does not run", where=names[cell], why=f"{why}\n{line[0].strip()}")
 
