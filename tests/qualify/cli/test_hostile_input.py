@@ -86,6 +86,13 @@ def test_a_manifest_that_does_not_fit_is_named(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_too_little_address_space_is_one_line(program: list[str]) -> None:
+    limited = ["prlimit", f"--as={300 << 20}", "--", *program, "report", "latest"]
+    done = subprocess.run(limited, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "out of memory: it may use 300 MiB of address space, and needs 1,024" in done.stderr
+
+
 def test_a_full_disk_below_stdout_is_one_line(program: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
