@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
 
+from benchkit.cli.address_space import require_address_space
 from benchkit.cli.commands import Commands
 from benchkit.cli.console import prepare_streams, show_logs
 from benchkit.errors import EXIT_CODES_HELP, BenchkitError, ExitCode, InputError
@@ -36,11 +36,6 @@ app = typer.Typer(
     rich_markup_mode=None,  # importing rich would triple the time of --help
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-MIB = 1 << 20
-LEAST_ADDRESS_SPACE = 1024 * MIB
-"""Address space below which libraries that read tables crash or hang; a report maps 700 MiB at least."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -94,6 +89,7 @@ def run_command(given: Sequence[str]) -> int:
     """
     arguments = sorted(given, key=lambda each: each not in FLAGS)
     try:
+        require_address_space()
         return int(app(arguments, prog_name="benchkit", standalone_mode=False) or ExitCode.DONE)
     except (typer.Abort, BrokenPipeError):  # a question was declined, or a reader of the output ended, such as `head`
         return ExitCode.FAILED
@@ -110,10 +106,6 @@ def run_command(given: Sequence[str]) -> int:
 def main() -> NoReturn:
     """Run the command line of this process."""
     prepare_streams()
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
-        why = f"it may use {limit // MIB:,} MiB of address space, and needs {LEAST_ADDRESS_SPACE // MIB:,}"
-        sys.exit(_report(BenchkitError("out of memory", where="this process", why=why, hint="`ulimit -v unlimited`")))
     os.umask(os.umask(0) | WRITABLE_BY_ALL)
     code = run_command(sys.argv[1:])
     try:

@@ -21,8 +21,8 @@ LAYOUT = re.compile(r"manifest\.json|journal\.jsonl|(scenario|run_id)=")
 LAYOUT_OWNERS = {"store/store.py", "store/run_folder.py", "store/layout.py"}
 
 LINUX = frozenset({"lab", "agent"})
-LINUX_MODULES = frozenset({"hosts/cpu_affinity.py"})
-"""Modules that do nothing on other systems."""
+LINUX_MODULES = frozenset({"hosts/cpu_affinity.py", "cli/address_space.py"})
+"""Modules that do nothing on other systems, or the same on macOS."""
 LINUX_NAMES = re.compile(
     r"sched_\w+|setns|unshare|pidfd_\w+|memfd_create|eventfd\w*|timerfd\w*|epoll|EPOLL\w+|fdatasync|splice|prlimit"
     r"|getrandom|[gs]etxattr|sethostname|posix_fadvise|O_TMPFILE|O_DIRECT|O_PATH|AF_NETLINK|AF_PACKET|SO_PEERCRED|TCP_INFO"
