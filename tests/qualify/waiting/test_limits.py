@@ -9,7 +9,7 @@ from typing import Any
 
 from benchkit.judge.load_curve import MOST_UNSURE
 from tests.support.cli.fixtures import CommandResult
-from tests.support.waiting_servers.servers import answering, gunicorn, kit
+from tests.support.waiting_servers.servers import gunicorn, kit
 
 Cli = Callable[..., CommandResult]
 POINT = {"connections", "rps", "latency_p50_s", "latency_p99_s", "server_cpu", "generator_cpu", "refused", "failed"}
@@ -73,12 +73,3 @@ def test_rate_limiter_is_named_where_it_refuses(cli: Cli, waiting_server: Path) 
     assert curve["limit"]["kind"] == "rate"
     assert "rate limit" in curve["limit"]["sentence"]
     assert max(point["refused"] for point in curve["points"]) > 0.5
-
-
-def test_server_reaches_others_of_this_machine(cli: Cli, waiting_server: Path) -> None:
-    """A lab has a network of its own: servers that need a database of this machine get the machine's."""
-    with answering(waiting_server, 20) as port:
-        found = cli("capacity", gunicorn(2, f"ask({port})"), "--p99", "1s", "--duration", "5", "--json")
-    assert "Connection refused" in found.err
-    assert "Its host now has the network of this machine, with its databases. It begins again." in found.err
-    assert found.document()["load_curves"][0]["points"], found.err

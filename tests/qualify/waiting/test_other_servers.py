@@ -1,4 +1,7 @@
-"""What the threads of a server wait for, from traces: the answers of another server are told from requests to come."""
+"""Servers that ask another one of this machine: they reach it, and traces say that threads wait for its answers.
+
+Both tests need the loopback interface of this machine, which one run at a time may use.
+"""
 
 from __future__ import annotations
 
@@ -24,3 +27,12 @@ def test_waits_for_another_server_are_named(cli: Cli, waiting_server: Path) -> N
     assert {each for each in waits if "port" in each} == {f"answers of port {port}" for port in (quick, lazy)}
     assert waits[f"answers of port {lazy}"]["value"] > 0.039
     assert 0.009 < waits[f"answers of port {quick}"]["baseline_value"] < 0.039
+
+
+def test_server_reaches_others_of_this_machine(cli: Cli, waiting_server: Path) -> None:
+    """A lab has a network of its own: servers that need a database of this machine get the machine's."""
+    with answering(waiting_server, 20) as port:
+        found = cli("capacity", gunicorn(2, f"ask({port})"), "--p99", "1s", "--duration", "5", "--json")
+    assert "Connection refused" in found.err
+    assert "Its host now has the network of this machine, with its databases. It begins again." in found.err
+    assert found.document()["load_curves"][0]["points"], found.err
