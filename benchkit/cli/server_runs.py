@@ -137,7 +137,12 @@ def require_reached(outcome: RunOutcome, store: Store) -> None:
             continue
         for path in sorted((outcome.run.path / "raw").glob(f"{trial}*/*.log")):  # also those of its probes
             if line := UNREACHED.search(path.read_text(errors="replace")):
-                raise UnreachedError("a server does not run", where=names[cell], why=f"{why}\n{line[0].strip()}")
+                raise UnreachedError(
+                    "a server does not run",
+                    where=names[cell],
+                    why=f"{why}\n{line[0].strip()}",
+                    hint="start what it needs where the host of the server reaches it",
+                )
 
 
 def _require_running(outcome: RunOutcome, store: Store) -> None:

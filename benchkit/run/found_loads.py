@@ -223,6 +223,7 @@ OUTCOMES: Mapping[ProbeOutcome, str] = MappingProxyType(
 )
 
 LONGEST_PROBE = 0.2
+"""Longest window of a probe, as a share of the time of its search."""
 
 Report = Callable[[str], None]
 """Receiver of a line on each probe."""

@@ -207,7 +207,7 @@ def test_difference_that_the_bias_explains_is_undecided() -> None:
 
 
 def test_window_counts_whole_answers_so_that_an_exact_rate_may_be_off_by_one() -> None:
-    """Pools of 8 that answer after 5 and 10 ms: of 1,040 and 520 answers in 0.65 s the last one comes too late."""
+    """Pools of 8 with 5 and 10 ms: in 0.65 s a window counts 1,039 of 1,040 requests, and 519 of 520."""
     counts = {"a": 1039, "b": 519}
     trials = trials_of({cell: [count / 0.65] * BLOCKS for cell, count in counts.items()})
     trials["requests"] = trials["cell_id"].map(counts)
