@@ -14,7 +14,7 @@ from benchkit.agent.cgroups import cpu_quota, own_cgroups
 from benchkit.agent.child_process import Child
 from benchkit.agent.common import Collector, OperationError, Values, Workdir
 from benchkit.agent.host_collectors import HOST, clock_rates
-from benchkit.agent.operations import HostPath, ProcessSpec, operation
+from benchkit.agent.operations import HostPath, operation
 from benchkit.agent.process_collectors import (
     ProcessTree,
     ProcessTrees,
@@ -172,7 +172,7 @@ class Session:
         self.sampler.add(name, activity.context_switches, activity.storage_writes, ticks=[Tick.REQUESTED])
         if service.listeners:
             pid = None if child.group is None else network_of(child.group.pids())
-            table = self._sockets.setdefault(pid, SocketTable(self._run_tool, pid))
+            table = self._sockets.setdefault(pid, SocketTable(pid))
             sockets = ServiceSockets(service.listeners, table)
             self.sampler.add(name, sockets.accept_queues, ticks=[Tick.REQUESTED, Tick.REGULAR])
             self._expensive += [
@@ -187,9 +187,6 @@ class Session:
             self._pollers.append(poller)
             self._pages.append(page)
             poller.start()
-
-    def _run_tool(self, argv: List[str], timeout_s: float, max_bytes: int) -> Tuple[Optional[int], str]:
-        return self._processes.run_for_agent(ProcessSpec(argv), timeout_s, max_bytes)
 
     def snapshot(self) -> ops.TelemetrySnapshot:
         """Sample now."""
@@ -229,6 +226,8 @@ class Session:
             thread.join(STOP_TIMEOUT_S)
         for page in self._pages:
             page.close()
+        for table in self._sockets.values():
+            table.close()
         summary = ops.TelemetrySummary(cpu_quota(own_cgroups()), list(self._problems))
         self.recorder.close(
             {"ended_ns": time.monotonic_ns(), "cpu_quota": summary.cpu_quota, "unseen": summary.unavailable}

@@ -18,7 +18,7 @@ from benchkit.agent.operations import CounterSource, SocketAddress
 from benchkit.agent.proc import TICKS
 from benchkit.agent.recorder import GroupValues, Recorder, SampleWriter, Tick
 from benchkit.agent.server_counters import BenchkitRequests, CounterPage, nginx, node
-from benchkit.agent.socket_collectors import Listener, SharedReading, parse_listeners
+from benchkit.agent.socket_collectors import ServiceSockets, SharedReading, SocketTable
 from benchkit.agent.sockets import TCP, BoundSocket, parse_bound
 
 LONG_S = 60.0
@@ -192,11 +192,6 @@ TCP_TABLE = b"""\
    1: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 502 1 0 100 0 0 10 0
    2: 0100007F:1F90 0100007F:E48C 01 00000000:00000003 00:00000000 00000000     0        0 0 1 0 20 0 0 10 -1
 """
-LISTENERS = """\
-u_str LISTEN 1      5      /run/app.sock 450904 * 0 <-> ino:9978485 dev:0/65024 peers: 17127481
-tcp   LISTEN 7      511          0.0.0.0:8080      0.0.0.0:*  ino:501 sk:3a51 cgroup:/ <->
-tcp   LISTEN 0      4096               *:8081            *:*  ino:502 sk:3a52 cgroup:/ v6only:0 <->
-"""
 
 
 def test_listening_sockets_are_parsed() -> None:
@@ -206,11 +201,37 @@ def test_listening_sockets_are_parsed() -> None:
         BoundSocket(502, "127.0.0.1", 8081, 0),
     ]
     assert next(lines) == b"of a connection", "reading ends behind the listening sockets"
-    assert list(parse_listeners(LISTENERS)) == [
-        Listener(450904, "/run/app.sock", 1, 5),
-        Listener(501, "0.0.0.0:8080", 7, 511),
-        Listener(502, "[::]:8081", 0, 4096),
-    ]
+
+
+def test_listening_sockets_are_read_from_the_kernel(tmp_path: Path) -> None:
+    path, table = str(tmp_path / "socket"), SocketTable(None)
+    with (
+        socket.create_server(("::1", 0), family=socket.AF_INET6, backlog=9) as six,
+        socket.socket(socket.AF_UNIX) as unix,
+    ):
+        port = six.getsockname()[1]
+        unix.bind(path)
+        unix.listen(5)
+        listeners = [SocketAddress("tcp", "::1", port), SocketAddress("unix", path)]
+        with socket.create_connection(("::1", port)):
+            sockets = ServiceSockets(listeners, table)
+            assert sockets.accept_queues() == {
+                ("accept_queue", f"[::1]:{port}"): 1,
+                ("accept_queue_limit", f"[::1]:{port}"): 9,
+                ("accept_queue", path): 0,
+                ("accept_queue_limit", path): 5,
+            }
+            assert sockets.connections() == {
+                ("connections_established", str(port)): 1,
+                ("connections_established", path): 0,
+            }
+    table.close()
+
+
+def test_sockets_of_a_process_that_has_ended_are_unavailable() -> None:
+    sockets = ServiceSockets([SocketAddress("tcp", "", 1)], SocketTable(1 << 22))
+    with pytest.raises(OperationError, match="the kernel does not list them: No such file"):
+        sockets.accept_queues()
 
 
 def test_services_share_a_reading_until_one_asks_again() -> None:
