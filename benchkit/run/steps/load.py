@@ -101,7 +101,7 @@ def measure(block: Block) -> None:
     """Run the slices of all trials by one timetable, and sample the hosts before, during and after it.
 
     A window in one piece is one slice. Each server is probed once, in one of its own slices, so that the others stay
-    idle.
+    idle, and not at a held rate.
     """
     programs = take_snapshot(block.hosts) if block.telemetry_options else None
     slices = _plan_slices(block)
@@ -121,7 +121,7 @@ def measure(block: Block) -> None:
                 schedule_call(block.began_s + START_LEAD_S, partial(start_captures, trial, block.began_s))
             own = block.turns_of(trial)
             began_s, ended_s = own[len(own) // 2].window_s
-            if math.isfinite(ended_s):
+            if math.isfinite(ended_s) and not trial.is_held:
                 probed_s = began_s + PROBED_AT * (ended_s - began_s)
                 schedule_call(block.began_s + probed_s, partial(probe_during, trial))
         runs = run_slices(block.hosts, slices, block.folder, block.began_s)

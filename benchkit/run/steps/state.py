@@ -130,6 +130,14 @@ class Trial:
         return self.cell.services if self.owner is None else ()
 
     @property
+    def is_held(self) -> bool:
+        """True for the second phase of a cell, at a held rate.
+
+        Its server is probed, and sampled, under full load. Here each millisecond of a core delays some of few answers.
+        """
+        return self.planned_trial.kind == "held"
+
+    @property
     def measures_curve(self) -> bool:
         """True if it measures the load curve of its cell instead of one load."""
         is_search = self.planned_trial.kind in {"calibrate", "probe"}

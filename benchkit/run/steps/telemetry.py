@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -19,6 +20,9 @@ from benchkit.run.steps.slice_telemetry import BlockTelemetry, Reals, block_serv
 from benchkit.run.steps.state import Block, Trial
 from benchkit.services.deploy import RunningService, socket_of
 from benchkit.store.telemetry_table import SampleSeries, SeriesKey, read_telemetry
+
+SHORT_WINDOW_S = 10.0
+"""Length of windows at a held rate from which on hosts are sampled within them."""
 
 
 def watch_hosts(block: Block) -> None:
@@ -41,13 +45,23 @@ def watch_hosts(block: Block) -> None:
         host.call(
             Telemetry.start,
             block.folder / _file_name(host),
-            options.interval_s,
+            max(options.interval_s, *(_least_interval_s(block, trial) for trial in block.trials)),
             services,
             core_interval_s=core_interval_s,
         )
         block.watched_hosts.append(host)
 
     run_on_hosts(block.used_hosts, begin)
+
+
+def _least_interval_s(block: Block, trial: Trial) -> float:
+    """Return an interval at which no regular sample comes in a short window at a held rate.
+
+    A sample takes a millisecond of a core, and delays the answers that are due then.
+    """
+    duration_s = trial.cell.load.duration_s or math.inf
+    is_short = trial.is_held and block.slice_s is None and duration_s < SHORT_WINDOW_S
+    return duration_s + SHORT_WINDOW_S if is_short else 0.0
 
 
 class HostsSnapshot(NamedTuple):
@@ -72,10 +86,10 @@ def schedule_samples(block: Block) -> None:
     """Schedule the samples of generators and those of hosts at both edges of every slice.
 
     In slices, the generators with the same number in all cells take turns and are sampled as one. Expensive metrics
-    are sampled three times in each trial.
+    are sampled three times in each trial, but not at a held rate.
     """
     generators = [each for trial in block.trials for each in trial.cell.generators]
-    expensive_s = [seconds for trial in block.trials for seconds in _expensive_s(block, trial)]
+    expensive_s = [seconds for trial in block.trials if not trial.is_held for seconds in _expensive_s(block, trial)]
 
     def schedule(host: Host) -> None:
         numbers = sorted({each.number for each in generators if each.host == host.name})
