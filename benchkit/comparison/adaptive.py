@@ -9,11 +9,14 @@ from dataclasses import dataclass
 import pandas as pd
 
 from benchkit.comparison.ratios import Ratio, block_ratios, value_alone
+from benchkit.judge.checks.load_tool import required_requests
 from benchkit.judge.verdicts import trials_so_far
 from benchkit.models.base import Frozen
 from benchkit.models.design import StopCondition, until_of
+from benchkit.models.metrics import P99
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
+from benchkit.models.thresholds import Thresholds
 from benchkit.stats.cell_pairs import ComparedCells, requested_ratios
 from benchkit.stats.inference import MIN_BLOCKS
 from benchkit.stats.samples import Exclusion, take_samples
@@ -82,7 +85,7 @@ def decide(
     precise value. `elapsed_s` is the time spent, `block_s` that of the next block. A block that would exceed the budget
     does not start, unless it is one of the three that an interval needs. The rule is the same after every block. It
     uses the widths of intervals and not their positions. Only if `until.excludes` names a ratio, the run also ends when
-    all intervals exclude it.
+    all intervals exclude it. Trials at a held rate have to answer enough requests for a p99, if the budget allows it.
     """
     blocks = int(trials["block"].nunique())
     excluded = tuple(exclusions)
@@ -99,7 +102,8 @@ def decide(
     state = {"blocks": blocks, "precision": precision}
     fewest = min(ratios, key=lambda ratio: ratio.blocks, default=None)
     too_few = fewest is None or fewest.blocks < until.min_blocks
-    if not too_few and precision is not None and precision <= until.precision:
+    lacks_p99 = until.budget_s is not None and elapsed_s > 0 and _lacks_p99(trials, until.budget_s / elapsed_s)
+    if not too_few and not lacks_p99 and precision is not None and precision <= until.precision:
         return StopDecision(stop=True, reason=f"every interval is within ± {until.precision:.1%}", **state)
     if not too_few and until.excludes is not None and all(_excludes(ratio, until.excludes) for ratio in ratios):
         return StopDecision(stop=True, reason=f"every interval excludes {until.excludes:.3g}", **state)
@@ -113,9 +117,18 @@ def decide(
         reason = "no ratio is requested"
     elif too_few or precision is None:
         reason = f"{fewest.blocks} of at least {until.min_blocks} blocks are usable for {fewest.cell_id}"
+    elif lacks_p99:
+        reason = "too few requests at the held rate for a p99"
     else:
         reason = f"the widest interval is ± {precision:.1%}, the target is ± {until.precision:.1%}"
     return StopDecision(stop=False, reason=reason, **state)
+
+
+def _lacks_p99(trials: pd.DataFrame, times: float) -> bool:
+    """Return True where a cell has too few requests at its held rate for a p99, and enough if they are multiplied."""
+    enough = required_requests(P99, Thresholds())
+    requests = trials[trials["kind"] == "held"].groupby("cell_id")["requests"].sum()
+    return any(number < enough <= times * number for number in requests)
 
 
 def _excludes(ratio: Ratio, value: float) -> bool:

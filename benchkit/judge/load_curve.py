@@ -104,7 +104,6 @@ def load_curve(rows: Iterable[LoadCurveRow], thresholds: Thresholds) -> LoadCurv
         raise ValueError("no request was answered")
     place, knee = _knee_place(points), knee_of(points)
     flat = [_best(points)] if place is None else points[place + 1 :]
-    before = [point for point in points if point.connections <= max(1, knee // 2) and point.rps]
     rps, low, high = _mean_rate(flat)
     medians = [point.latency_p50_s for point in points if point.connections <= knee and point.latency_p50_s]
     return LoadCurve(
@@ -114,7 +113,7 @@ def load_curve(rows: Iterable[LoadCurveRow], thresholds: Thresholds) -> LoadCurv
         rps_low=low,
         rps_high=high,
         answer_s=min(medians, default=None),
-        limit=_limit(flat, before, thresholds, is_flat=place is not None),
+        limit=_limit(flat, _before(points, knee), thresholds, is_flat=place is not None),
     )
 
 
@@ -152,6 +151,14 @@ def _knee_place(points: Sequence[LoadCurveRow]) -> int | None:
         if rates[place] and max(after) < GROWTH * rates[place]:
             return place
     return None
+
+
+def _before(points: Sequence[LoadCurveRow], knee: int) -> Sequence[LoadCurveRow]:
+    """Return the points below the knee at which no request waits: workers can divide connections unevenly."""
+    answered = [point for point in points if point.rps]
+    below = [point for point in answered if point.connections <= max(answered[0].connections, knee // 2)]
+    fastest_s = min(map(_response_s, below))
+    return [point for point in below if _response_s(point) <= GROWTH * fastest_s]
 
 
 def _mean_rate(flat: Sequence[LoadCurveRow]) -> tuple[float, float | None, float | None]:
@@ -216,17 +223,22 @@ def _limit_of_server(
 
 
 def _slots(flat: Sequence[LoadCurveRow], before: Sequence[LoadCurveRow]) -> tuple[float, float | None, float | None]:
-    """Return the requests that are served at a time, X · R: the flat rate times the response time below the knee.
+    """Return the requests that are served at a time, X · R: the flat rate times the response time without load.
 
     The 95 % interval is Student's t, with the pooled variance of both groups of points.
     """
-    rates, times = [math.log(each.rps) for each in flat], [math.log(each.connections / each.rps) for each in before]
+    rates, times = [math.log(each.rps) for each in flat], [math.log(_response_s(each)) for each in before]
     mean, freedom = fmean(rates) + fmean(times), len(rates) + len(times) - 2
     if freedom < 1:
         return math.exp(mean), None, None
     squares = sum((value - fmean(group)) ** 2 for group in (rates, times) for value in group)
     reach = t_quantile(1 - ALPHA, freedom) * math.sqrt(squares / freedom * (1 / len(rates) + 1 / len(times)))
     return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
+
+
+def _response_s(point: LoadCurveRow) -> float:
+    """Return the mean time of an answer, by Little's law."""
+    return (point.in_flight or point.connections) / point.rps
 
 
 def _is_round(rate: float) -> bool:

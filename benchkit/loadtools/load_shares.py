@@ -108,6 +108,9 @@ HANDSHAKE_S = 0.0007
 ECDSA."""
 MARGIN_S = 0.01
 """Time from the end of a window to the next start: a tool's measured time ends later by as long as it took to start."""
+ANSWERS_S = 0.02
+"""More of it after a window at a rate, for the last answers. The start of a tool, or a sample of the host, delays an
+answer by some 1 ms: 5 % of one that takes as long as this."""
 
 
 class Pauses(NamedTuple):
@@ -119,7 +122,8 @@ class Pauses(NamedTuple):
 
 def pauses(load: Load, *, has_tls: bool = False) -> Pauses:
     """Return the lead of a slice, and the margin in which its load tools end before the next ones start."""
-    return Pauses(lead_s(load, has_tls=has_tls), round(MARGIN_S + get_tool(load.tool).overrun_s, 3))
+    answers_s = 0.0 if load.rate is None else ANSWERS_S
+    return Pauses(lead_s(load, has_tls=has_tls), round(MARGIN_S + answers_s + get_tool(load.tool).overrun_s, 3))
 
 
 def lead_s(load: Load, *, has_tls: bool = False) -> float:

@@ -73,6 +73,8 @@ class Truth:
     route: Callable[[], Route] | None = None
     percentiles: Sequence[str] = ("p50_s", "p99_s")
     """Latencies at the held rate that the simulation knows."""
+    duration_s: float = 60
+    """Time for the latencies: a p99 needs 1,000 requests."""
 
 
 BUSY = ("cpu", "load tool")
@@ -81,14 +83,16 @@ TRUTHS = {
     "cpu 200000": Truth(("cpu",)),
     "sleep 100": Truth(("not reached", *BUSY), route=slots(ANY_NUMBER, 100)),
     "pool 8 10": Truth(slots=8, capacity=800, route=slots(8, 10)),
-    "lock 7": Truth(slots=1, capacity=1000 / 7, route=slots(1, 7)),
+    "lock 7": Truth(slots=1, capacity=1000 / 7, route=slots(1, 7), duration_s=120),
     "pool-cpu 8 10 20000": Truth(slots=8, capacity=800, route=slots(8, 10)),
-    "workers 10 40": Truth(capacity=50, objective_ms=200, route=lambda: workers(10, 40), percentiles=("p99_s",)),
+    "workers 10 40": Truth(
+        capacity=50, objective_ms=200, route=lambda: workers(10, 40), percentiles=("p99_s",), duration_s=200
+    ),
     "tail 100": Truth(BUSY, route=lambda: tail(100), percentiles=("p999_s",)),
     "refuse 200": Truth(("rate",), capacity=200),
     "delay 200": Truth(("rate",), capacity=200),
     "database 4 20": Truth(slots=4, capacity=200, route=slots(4, 20)),
-    "gunicorn 2": Truth(slots=2, capacity=100, objective_ms=200, route=slots(2, 20)),
+    "gunicorn 2": Truth(slots=2, capacity=100, objective_ms=200, route=slots(2, 20), duration_s=120),
     "gunicorn 4": Truth(slots=4, capacity=200, objective_ms=200, route=slots(4, 20)),
     # PHP's own server serves in its first process, too.
     "php 4": Truth(slots=5, capacity=250, objective_ms=200, route=slots(5, PHP_MS)),
@@ -158,7 +162,7 @@ def simulated(route: Route, rate: float) -> Answers:
 @pytest.mark.parametrize("name", TRUTHS)
 def test_a_server(name: str, command: Callable[[str], str], tmp_path: Path) -> None:
     truth, checked = TRUTHS[name], Checked()
-    document = benchkit(tmp_path, "versus", command(name), "--duration", RUN_S)
+    document = benchkit(tmp_path, "versus", command(name), "--duration", truth.duration_s)
     (curve,) = document["load_curves"]
     limit = curve["limit"]
     checked.add("limit", limit["sentence"], " or ".join(truth.limits), is_right=limit["kind"] in truth.limits)

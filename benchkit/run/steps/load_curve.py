@@ -38,6 +38,8 @@ POINT_S, LONGEST_POINT_S = 0.5, 2.0
 RESPONSES = 20
 """Responses that each connection gets in a window, unless that would exceed `LONGEST_POINT_S`. The request that the end
 of the window interrupts is then at most a twentieth of them."""
+POINT_RESPONSES = 100
+"""Responses in a window altogether, within the same limit: one more or less is a hundredth of the rate."""
 BITS = 8
 
 
@@ -70,7 +72,8 @@ def measure_curve(block: Block) -> None:
         points.append(point)
         if is_complete(points):
             break
-        window_s = min(LONGEST_POINT_S, max(POINT_S, RESPONSES * (point.latency_p50_s or 0.0)))
+        of_rate_s = POINT_RESPONSES / point.rps if point.rps else LONGEST_POINT_S
+        window_s = min(LONGEST_POINT_S, max(POINT_S, RESPONSES * (point.latency_p50_s or 0.0), of_rate_s))
     if not any(point.rps for point in points):
         with blame_ended_service(trial):
             raise LoadToolError(

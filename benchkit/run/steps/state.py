@@ -13,6 +13,7 @@ from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.profilers import PerfCapture, PprofCapture, TraceCapture
 from benchkit.loadtools.generators.execution import GeneratorRun
+from benchkit.loadtools.load_shares import ANSWERS_S, LEAST_LEAD_S
 from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.design import compared_cell, is_held
 from benchkit.models.profile import Profiler
@@ -241,8 +242,13 @@ class Block:
         return [(host.clock.to_host_ns(start_s), host.clock.to_host_ns(end_s))]
 
     def window_ns(self, turn: Turn, host: Host) -> tuple[int, int]:
-        """Return the window of a turn on the clock of a host."""
+        """Return the window of a turn on the clock of a host, with the pauses beside it at a held rate.
+
+        There, samples of the host at its edges delay no request.
+        """
         start_s, end_s = turn.window_s
+        if is_held(turn.cell_id):
+            start_s, end_s = start_s - LEAST_LEAD_S / 2, end_s + ANSWERS_S
         return host.clock.to_host_ns(self.began_s + start_s), host.clock.to_host_ns(self.began_s + end_s)
 
 

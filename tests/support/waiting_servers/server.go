@@ -8,7 +8,8 @@
 //	pool-cpu K MS TURNS     a slot held for MS milliseconds, then a loop
 //	workers MS1 MS2         requests alternate between two workers, each of which serves one at a time
 //	tail MS                 every hundredth answer after MS milliseconds, the others at once
-//	refuse RATE, delay RATE so many requests a second are answered; others get a 429, or wait for their turn
+//	refuse RATE             a token bucket of ten, filled so many times a second; without a token a request gets a 429
+//	delay RATE              so many requests a second are answered; others wait for their turn
 //	database K MS DBPORT    one of K connections to PostgreSQL, which sleeps for MS milliseconds
 package main
 
@@ -41,8 +42,8 @@ var modes = map[string]func(n []float64) handler{
 	"pool-cpu": func(n []float64) handler { return pool(n[0], n[1], n[2]) },
 	"workers":  func(n []float64) handler { return alternate(2, pool(1, n[0], 0), pool(1, n[1], 0)) },
 	"tail":     func(n []float64) handler { return alternate(100, work(n[0], 0), work(0, 0)) },
-	"refuse":   func(n []float64) handler { return bucket(n[0], true) },
-	"delay":    func(n []float64) handler { return bucket(n[0], false) },
+	"refuse":   func(n []float64) handler { return bucket(n[0], 10) },
+	"delay":    func(n []float64) handler { return bucket(n[0], 0) },
 	"database": func(n []float64) handler { return database(int(n[0]), n[1], int(n[2])) },
 }
 
@@ -118,16 +119,17 @@ func pool(slots, wait, turns float64) handler {
 	}
 }
 
-// bucket lets one request pass each period; it saves none up.
-func bucket(rate float64, isRefusing bool) handler {
+// bucket lets one request pass each period, and as many more as it has saved tokens. Without a token a request is refused; a
+// bucket that saves none lets requests wait.
+func bucket(rate float64, tokens int) handler {
 	var lock sync.Mutex
-	var next time.Duration
+	var next time.Duration // when the bucket has the token of the next request
 	began, period := time.Now(), milliseconds(1e3/rate)
 	return func() int {
 		now := time.Since(began)
 		lock.Lock()
-		due := max(now, next)
-		isRefused := isRefusing && due > now
+		due := max(now-time.Duration(tokens)*period, next)
+		isRefused := tokens > 0 && due > now
 		if !isRefused {
 			next = due + period
 		}

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from benchkit.comparison.adaptive import decide, stop_rule
+from benchkit.comparison.adaptive import StopDecision, decide, stop_rule
 from benchkit.models.design import StopCondition
 from benchkit.models.rows import TrialRow
 from benchkit.stats.cell_pairs import ComparedCells
@@ -59,6 +59,18 @@ def test_precision_never_ends_a_run_before_its_minimum_of_blocks() -> None:
     assert not decision.stop
     assert decision.reason == "6 of at least 7 blocks"
     assert decide(trials(7, 0.001), ASKED, UNTIL, max_blocks=MOST).stop
+
+
+def test_run_goes_on_while_a_p99_at_the_held_rate_lacks_requests_that_the_budget_has_time_for() -> None:
+    def decision_with(requests: int) -> StopDecision:
+        held = trials_of({"a": np.full(8, 50.0)}).assign(kind="held", requests=requests)
+        both = pd.concat([trials(8, 0.01), held])
+        return decide(both, ASKED, UNTIL, max_blocks=MOST, elapsed_s=200, block_s=20)
+
+    assert decision_with(125).stop, "8 × 125 are 1,000"
+    assert decision_with(124).reason == "too few requests at the held rate for a p99"
+    assert not decision_with(42).stop, "three times as many come within 600 s"
+    assert decision_with(41).stop
 
 
 def test_run_ends_after_its_blocks_or_its_time_budget() -> None:

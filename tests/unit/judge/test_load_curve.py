@@ -56,6 +56,19 @@ def test_a_pool_is_known_by_its_slots(slots: int, knee: int) -> None:
     assert found.rps == pytest.approx(slots / 0.0053)
 
 
+def test_slots_are_known_where_workers_divide_connections_unevenly() -> None:
+    rates = {1: 50, 2: 100, 4: 150, 8: 220, 16: 250, 32: 251, 64: 249}
+    found = load_curve([point(connections, rate) for connections, rate in rates.items()], Thresholds())
+    assert found.knee == 16
+    assert found.limit.slots == pytest.approx(5, rel=0.01)
+
+
+def test_slots_are_known_where_nothing_answered_at_first() -> None:
+    found = load_curve([point(1, 0), point(2, 50), point(4, 50), point(8, 50)], Thresholds())
+    assert found.knee == 2
+    assert found.limit.slots == pytest.approx(2)
+
+
 @pytest.mark.parametrize(
     ("fields", "kind"),
     [

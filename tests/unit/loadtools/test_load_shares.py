@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchkit.loadtools.load_shares import (
+    ANSWERS_S,
     CONNECT_S,
     HANDSHAKE_S,
     LEAST_LEAD_S,
@@ -144,3 +145,8 @@ def test_a_tool_that_goes_on_beyond_its_time_has_a_longer_margin() -> None:
     assert pauses(load_of("h2load", 16)) == (LEAST_LEAD_S, MARGIN_S)
     wrk = Load(tool="wrk", connections=16, duration_s=1)
     assert pauses(wrk).margin_s == pytest.approx(MARGIN_S + 0.1), "it looks at its clock ten times a second"
+
+
+def test_the_last_answers_of_a_slice_at_a_rate_come_in_its_margin() -> None:
+    at_a_rate = Load(tool="openloop", connections=16, duration_s=1, rate=100)
+    assert pauses(at_a_rate).margin_s == pytest.approx(MARGIN_S + ANSWERS_S)
