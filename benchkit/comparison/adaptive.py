@@ -102,7 +102,9 @@ def decide(
     state = {"blocks": blocks, "precision": precision}
     fewest = min(ratios, key=lambda ratio: ratio.blocks, default=None)
     too_few = fewest is None or fewest.blocks < until.min_blocks
-    lacks_p99 = until.budget_s is not None and elapsed_s > 0 and _lacks_p99(trials, until.budget_s / elapsed_s)
+    lacks_p99 = (
+        until.budget_s is not None and block_s > 0 and _lacks_p99(trials, (until.budget_s - elapsed_s) / block_s)
+    )
     if not too_few and not lacks_p99 and precision is not None and precision <= until.precision:
         return StopDecision(stop=True, reason=f"every interval is within ± {until.precision:.1%}", **state)
     if not too_few and until.excludes is not None and all(_excludes(ratio, until.excludes) for ratio in ratios):
@@ -124,11 +126,14 @@ def decide(
     return StopDecision(stop=False, reason=reason, **state)
 
 
-def _lacks_p99(trials: pd.DataFrame, times: float) -> bool:
-    """Return True where a cell has too few requests at its held rate for a p99, and enough if they are multiplied."""
+def _lacks_p99(trials: pd.DataFrame, more_blocks: float) -> bool:
+    """Return True where a cell has too few requests at its held rate for a p99, and enough after more blocks."""
     enough = required_requests(P99, Thresholds())
-    requests = trials[trials["kind"] == "held"].groupby("cell_id")["requests"].sum()
-    return any(number < enough <= times * number for number in requests)
+    held = trials[trials["kind"] == "held"].groupby("cell_id")
+    return any(
+        number < enough <= number * (1 + more_blocks / blocks)
+        for number, blocks in zip(held["requests"].sum(), held["block"].nunique(), strict=True)
+    )
 
 
 def _excludes(ratio: Ratio, value: float) -> bool:

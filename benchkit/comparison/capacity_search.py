@@ -129,7 +129,7 @@ def judge_probe(
 
     A probe that holds the objective shows that the server can, however busy the host and the load tool were. A miss
     counts only if neither was at fault. The load tool is at fault if it sent late; if it does not state lateness, if it
-    had no CPU left.
+    had no CPU left. A server that refuses requests does so whenever they were sent.
     """
     invalid = {verdict.check for verdict in verdicts if verdict.severity == "invalid"}
     if changed := sorted(invalid & CHANGING):
@@ -143,7 +143,8 @@ def judge_probe(
         return "unusable", f"disturbed: {', '.join(slowed)}"
     lag_s, latency_s = row.send_lag_p99_s, row.latency_p99_s
     is_late = None if lag_s is None or latency_s is None else lag_s > thresholds.send_lag * latency_s
-    if is_late or (is_late is None and SATURATED in invalid):
+    is_refused = (row.non_2xx or 0) > objective.error_share * (row.requests or 0)
+    if not is_refused and (is_late or (is_late is None and SATURATED in invalid)):
         return "generator", f"{'; '.join(missed)}; the load tool was the limit"
     return "missed", "; ".join(missed)
 
@@ -158,6 +159,6 @@ def _missed(row: TrialRow, objective: Objective, thresholds: Thresholds) -> Iter
         if seconds is not None and seconds > limit_s:
             yield f"{metric_named(column).title} {units.seconds(seconds)}"
     failed = sum(getattr(row, name) or 0 for name in FAILURES)
-    attempts = (row.requests or 0) + failed
+    attempts = (row.requests or 0) + failed - (row.non_2xx or 0)
     if not attempts or failed / attempts > objective.error_share:
         yield f"{units.share(failed / attempts if attempts else 1.0)} failed"

@@ -83,7 +83,7 @@ class CapacityEstimate(Frozen):
     low: float | None = Field(description="None: no probe held the objective, and none failed by the server")
     high: float | None = Field(description="None: no probe failed by the server: the capacity is at least `low`")
     reason: str = Field(description="clause that says why the search ended")
-    ceiling_rps: float = Field(description="rate at the knee of the load curve")
+    ceiling_rps: float = Field(description="rate that the server carries by its load curve")
     violations: int = Field(default=0, description="probes that missed the objective below a rate that held it")
     probes: tuple[CapacityProbe, ...] = ()
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from benchkit import units
 from benchkit.comparison.capacity_search import MAX_PROBES, MIN_PROBES, CapacitySearch, judge_probe
 from benchkit.errors import InputError
-from benchkit.judge.load_curve import MOST_CONNECTIONS, most_connections
+from benchkit.judge.load_curve import MOST_CONNECTIONS, load_curve, most_connections
 from benchkit.loadtools.load_shares import divide_load
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome
@@ -243,17 +243,18 @@ def find_capacity(
 ) -> CapacityEstimate:
     """Search for the highest rate at which a cell keeps the objective, and report each probe.
 
-    The first probe measures the load curve; no capacity is far above the rate at its knee. The search ends when its
+    The first probe measures the load curve; no capacity is far above the rate that it shows. The search ends when its
     interval is narrow enough, its time is over, or it has made `MAX_PROBES` probes. Without any usable probe it makes
     `MIN_PROBES` at least. Raises HostError where a probe fails, InputError where the cell answers no request.
     """
     started_s = clock()
-    knee = run_probe(1, with_load(cell, cell.load.model_copy(update={"capacity": None}))).trial
-    if not knee.rps:
+    points = run_probe(1, with_load(cell, cell.load.model_copy(update={"capacity": None}))).load_curve
+    if not any(point.rps for point in points):
         raise InputError("no capacity: the cell answers no request", where=cell.cell_id)
-    search = CapacitySearch(knee.rps, goal.precision)
-    connections = units.counted(knee.connections or 0, "connection")
-    report(f"{cell.cell_id}: {units.requests_per_s(knee.rps)} at the knee of its load curve, {connections}")
+    curve = load_curve(points, thresholds)
+    search = CapacitySearch(curve.rps, goal.precision)
+    knee = units.counted(curve.knee, "connection")
+    report(f"{cell.cell_id}: carries {units.requests_per_s(curve.rps)} by its load curve, whose knee is at {knee}")
     probes: list[CapacityProbe] = []
     unusable = 0
     while not (reason := _reason_to_end(search, len(probes), clock() - started_s, goal)):
@@ -279,7 +280,7 @@ def find_capacity(
         low=interval.low if is_bounded else held,
         high=interval.high if is_bounded else None,
         reason=reason,
-        ceiling_rps=knee.rps,
+        ceiling_rps=curve.rps,
         violations=search.violations,
         probes=tuple(probes),
     )

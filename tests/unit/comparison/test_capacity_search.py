@@ -96,6 +96,10 @@ def test_a_load_tool_that_sent_late_bounds_nothing() -> None:
     assert saturated == ("generator", "p99 latency 20.0 ms; the load tool was the limit")
 
 
+def test_a_server_that_refuses_requests_is_the_limit_whenever_they_were_sent() -> None:
+    assert outcome(non_2xx=2970, latency_p99_s=1e-4, send_lag_p99_s=5e-5) == ("missed", "99.0 % failed")
+
+
 def test_a_disturbed_probe_says_nothing() -> None:
     assert outcome(finding("noisy-host"), latency_p99_s=0.5) == ("unusable", "disturbed: noisy-host")
     assert outcome(finding("noisy-host", "suspect"), latency_p99_s=0.5)[0] == "missed"

@@ -15,6 +15,7 @@ from benchkit.plan.model import PlannedCell
 from benchkit.run.found_loads import BACK_OFF, find_capacity
 from benchkit.store.parquet_files import arrow_schema
 from benchkit.store.trial_tables import TrialTables
+from tests.unit.judge.test_load_curve import point
 from tests.unit.run.test_found_loads import planned
 
 CEILING = 4000.0
@@ -69,6 +70,7 @@ class Server:
             latency=arrow_schema("latency").empty_table(),
             telemetry=arrow_schema("telemetry").empty_table(),
             verdicts=(noise,) if number in self.disturbed else (),
+            load_curve=() if rate else tuple(point(connections, achieved) for connections in (8, 16, 32)),
         )
 
     def clock(self) -> float:
@@ -86,7 +88,8 @@ def test_the_capacity_is_found_after_a_probe_at_full_speed() -> None:
     assert found.low is not None
     assert found.high is not None
     assert found.low <= 2500 <= found.high
-    assert (server.rates[0], found.ceiling_rps) == (None, CEILING)
+    assert server.rates[0] is None
+    assert found.ceiling_rps == pytest.approx(CEILING)
     assert [probe.rate for probe in found.probes] == server.rates[1:]
     assert [probe.outcome for probe in found.probes] == [
         "held" if probe.rate <= 2500 else "missed" for probe in found.probes
@@ -125,7 +128,7 @@ def test_a_search_without_a_usable_probe_in_its_time_goes_on_to_a_rate_that_hold
 def test_every_probe_is_reported() -> None:
     lines: list[str] = []
     found = find(Server(capacity=2500), report=lines.append)
-    assert lines[0] == "stack=go: 4,000 requests/s at the knee of its load curve, 0 connections"
+    assert lines[0] == "stack=go: carries 4,000 requests/s by its load curve, whose knee is at 8 connections"
     assert len(lines) == 1 + len(found.probes)
     assert re.fullmatch(
         r"stack=go: probe 1 at [0-9,]+ requests/s \w+, .*; the capacity is [0-9,]+ to [0-9,]+", lines[1]
