@@ -90,11 +90,9 @@ class ProcessTable:
             raise OperationError("survived", f"{command.argv[0]} could not be ended after {timeout_s:g} s")
         return ops.Completed(child.ended, not in_time, len(out), out + err)
 
-    def run_for_agent(
-        self, command: ProcessSpec, timeout_s: float, max_bytes: int = ANSWER_BYTES
-    ) -> Tuple[Optional[int], str]:
+    def run_for_agent(self, command: ProcessSpec, timeout_s: float) -> Tuple[Optional[int], str]:
         """Run a command for the agent itself; return its exit code and the start of its output."""
-        child, _ = self._run(command, timeout_s, max_bytes, b"", own=True)
+        child, _ = self._run(command, timeout_s, self.ANSWER_BYTES, b"", own=True)
         text = b"".join(bytes(child.sinks[name].kept) for name in OUTPUTS).decode(errors="replace")
         return (child.ended.exit_code if child.ended else None), text
 

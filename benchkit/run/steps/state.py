@@ -134,7 +134,7 @@ class Trial:
     def is_held(self) -> bool:
         """True for the second phase of a cell, at a held rate.
 
-        Its server is probed, and sampled, under full load. Here each millisecond of a core delays some of few answers.
+        Its server is probed and sampled under full load. Here that would delay some of few answers by a millisecond.
         """
         return self.planned_trial.kind == "held"
 
