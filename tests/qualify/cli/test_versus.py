@@ -122,6 +122,7 @@ def serve() -> Iterator[Callable[..., int]]:
         yield start
 
 
+@pytest.mark.usefixtures("loopback")
 def test_servers_that_are_there_already_are_compared_by_their_urls(cli: Cli, serve: Callable[..., int]) -> None:
     fast, slow = serve("127.0.0.1", 0), serve("127.0.0.1", 300_000)
     urls = f"http://127.0.0.1:{fast}", f"http://localhost:{slow}/"

@@ -119,6 +119,7 @@ def test_a_lab_that_a_run_holds_is_not_removed(lab_name: str) -> None:
     assert CliRunner().invoke(app, ["down", "--name", lab_name]).exit_code == 0
 
 
+@pytest.mark.usefixtures("loopback")
 def test_a_lab_on_loopback_is_removed_while_a_run_holds_another(lab_name: str) -> None:
     """Hosts on loopback share the machine's lock, so each of them sees the holder of the other."""
     held_name = f"{lab_name}-held"

@@ -1,15 +1,16 @@
-"""Servers that ask another one of this machine: they reach it, and traces say that threads wait for its answers.
-
-Both tests need the loopback interface of this machine, which one run at a time may use.
-"""
+"""Servers that ask another one of this machine: they reach it, and traces say that threads wait for its answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.cli.fixtures import CommandResult
 from tests.support.waiting_servers.servers import answering, gunicorn
+
+pytestmark = pytest.mark.usefixtures("loopback")
 
 Cli = Callable[..., CommandResult]
 ATTACH_S = 15.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import subprocess
@@ -28,6 +29,14 @@ def lab_name() -> Iterator[str]:
         yield name
     finally:
         down(name)
+
+
+@pytest.fixture
+def loopback() -> Iterator[None]:
+    """Keep other tests, in any process, from holding the hosts on loopback: all of them have one lock."""
+    with Path(__file__).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture
