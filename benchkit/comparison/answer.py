@@ -110,7 +110,9 @@ def write_answer(
     others = {(each.metric, each.cell_id, each.baseline): each for each in compared if each.metric != headline}
     metrics = list(dict.fromkeys(metric for metric, _, _ in others))
     curves = {each.cell_id: each.curve for each in cell_curves(runs[0])} if len(runs) == 1 else {}
-    writer = _Writer(names, tuple(run.manifest for run in runs), curves)
+    measured = runs[0].trials[runs[0].trials["kind"].eq("measure")].dropna(subset="connections")
+    connections = {str(cell): int(rows["connections"].iloc[-1]) for cell, rows in measured.groupby("cell_id")}
+    writer = _Writer(names, tuple(run.manifest for run in runs), curves, connections)
     chosen = choose_headlines(main)
     used: list[Ratio] = []
     sentences = []
@@ -163,11 +165,14 @@ class _Writer:
     names: Mapping[str, str]
     runs: tuple[Manifest, ...]
     curves: Mapping[str, LoadCurve]
+    connections: Mapping[str, int]
+    """Those of the last measured trial of each cell."""
 
     def sentence(self, ratio: Ratio, added: Sequence[Ratio]) -> str:
         """Return the sentence of a ratio, with clauses on other metrics of its two cells."""
         clauses = [self._main_clause(ratio), *(_added_clause(each, ratio) for each in added)]
-        limits = limit_clause(self.curves, [ratio.cell_id, ratio.baseline], self.names) if ratio.metric == RPS else None
+        is_usable = ratio.metric == RPS and ratio.ratio is not None and not ratio.is_unusable
+        limits = limit_clause(self.curves, [ratio.cell_id, ratio.baseline], self.names) if is_usable else None
         return "; ".join(clauses) + (f": {limits}." if limits else ".")
 
     def _main_clause(self, ratio: Ratio) -> str:
@@ -204,7 +209,17 @@ class _Writer:
             return self.names[ratio.cell_id], self.names[ratio.baseline], ""
         cell, base = (", ".join(level_name(name, side[name]) for name in differing) for side in (one, other))
         common = ", ".join(level_name(name, one[name]) for name in varying if name not in differing)
-        return cell, base, f" ({common})" if common else ""
+        return cell, base, (f" ({common})" if common else "") + self._below_limit(ratio)
+
+    def _below_limit(self, ratio: Ratio) -> str:
+        """Return the connections of two cells with a rate below their limits, which it depends on."""
+        cells = (ratio.cell_id, ratio.baseline)
+        numbers = {self.connections.get(cell) for cell in cells}
+        is_below = all(cell in self.curves and self.curves[cell].limit.kind == "not reached" for cell in cells)
+        number = numbers.pop()
+        if ratio.metric != RPS or not is_below or numbers or number is None:
+            return ""
+        return f" at {units.counted(number, 'connection')}"
 
 
 def _class_sentence(ratios: Sequence[Ratio], start: str) -> Iterator[str]:

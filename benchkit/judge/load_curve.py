@@ -102,8 +102,7 @@ def load_curve(rows: Iterable[LoadCurveRow], thresholds: Thresholds) -> LoadCurv
     points = sorted(rows, key=lambda point: point.connections)
     if not any(point.rps for point in points):
         raise ValueError("no request was answered")
-    place, knee = _knee_place(points), knee_of(points)
-    flat = [_best(points)] if place is None else points[place + 1 :]
+    knee, flat = knee_of(points), _flat(points)
     rps, low, high = _mean_rate(flat)
     medians = [point.latency_p50_s for point in points if point.connections <= knee and point.latency_p50_s]
     return LoadCurve(
@@ -113,7 +112,7 @@ def load_curve(rows: Iterable[LoadCurveRow], thresholds: Thresholds) -> LoadCurv
         rps_low=low,
         rps_high=high,
         answer_s=min(medians, default=None),
-        limit=_limit(flat, _before(points, knee), thresholds, is_flat=place is not None),
+        limit=_limit(flat, _before(points, knee), thresholds, is_flat=_knee_place(points) is not None),
     )
 
 
@@ -133,6 +132,18 @@ def most_connections(points: Sequence[LoadCurveRow]) -> int:
     most = min(max(point.connections for point in usable), points[0].accept_queue or MOST_CONNECTIONS)
     in_flight = max((point.in_flight for point in usable if point.in_flight is not None), default=most)
     return most if in_flight >= IN_USE * most else max(1, int(IN_USE * in_flight))
+
+
+def unloaded_s(points: Sequence[LoadCurveRow]) -> float:
+    """Return the mean time of an answer in seconds where no request waits, with the time of the load tool."""
+    return math.exp(fmean(math.log(_response_s(point)) for point in _before(points, knee_of(points))))
+
+
+def _flat(points: Sequence[LoadCurveRow]) -> Sequence[LoadCurveRow]:
+    """Return the points above the knee that have answers; without one, the point with the highest rate."""
+    place = _knee_place(points)
+    above = () if place is None else points[place + 1 :]
+    return [point for point in above if point.rps] or [_best(points)]
 
 
 def _best(points: Sequence[LoadCurveRow]) -> LoadCurveRow:

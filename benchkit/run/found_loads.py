@@ -17,7 +17,7 @@ from typing import NamedTuple
 from benchkit import units
 from benchkit.comparison.capacity_search import MAX_PROBES, MIN_PROBES, CapacitySearch, judge_probe
 from benchkit.errors import InputError
-from benchkit.judge.load_curve import MOST_CONNECTIONS, load_curve, most_connections
+from benchkit.judge.load_curve import MOST_CONNECTIONS, load_curve, most_connections, unloaded_s
 from benchkit.loadtools.load_shares import divide_load
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome
@@ -33,6 +33,10 @@ from benchkit.store.trial_tables import TrialTables
 ABOVE_KNEE = 2
 """Connections of a trial relative to its knee: the server reaches its full rate, with at most twice the requests in
 flight."""
+SATURATED = 1.1
+"""Least connections for all cells together, relative to each saturation point, which is known to 5 %. That is X · R₀
+(asymptotic bounds: Lazowska, Zahorjan, Graham and Sevcik, Quantitative System Performance, 1984, chapter 5). With as
+many connections as slots, a slot idles while the load tool sends a request."""
 RESPONSES_IN_SLICE = 20
 """Responses on each connection in a slice. At an edge of a slice one request for each connection is in flight, a
 twentieth of them. Both edges are alike, so that the error of the rate is below 2 %."""
@@ -58,11 +62,22 @@ def with_load(cell: PlannedCell, load: Load) -> PlannedCell:
 
 
 class _Knee(NamedTuple):
-    """The knee of a load curve, and the most connections that its server serves."""
+    """The knee of a load curve, its time of an answer without load, and the most connections that are served."""
 
     connections: int
     rps: float
+    unloaded_s: float
+    """0 where it is unknown."""
     most: int
+
+    @property
+    def least(self) -> int:
+        """Fewest connections with which the server is at its limit."""
+        return min(self.most, max(self.connections, math.ceil(SATURATED * self.rps * self.unloaded_s)))
+
+    def rate(self, connections: int) -> float:
+        """Return the rate with so many connections, by asymptotic bounds."""
+        return min(self.rps, connections / self.unloaded_s) if self.unloaded_s else self.rps
 
 
 class FoundLoads:
@@ -93,7 +108,8 @@ class FoundLoads:
         elif row.rps and row.connections:
             refused = (row.non_2xx or 0) / row.requests if row.requests else 0.0
             most = most_connections(points) if points else MOST_CONNECTIONS
-            self._curves[row.cell_id] = _Knee(min(row.connections, most), row.rps * (1 - refused), most)
+            rps, unloaded = row.rps * (1 - refused), unloaded_s(points) if points else 0.0
+            self._curves[row.cell_id] = _Knee(min(row.connections, most), rps, unloaded, most)
 
     def cell_of(self, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, tuple[str, ...]]:
         """Return the cell of a trial with its connections and target rate, and notes that explain these.
@@ -108,11 +124,13 @@ class FoundLoads:
         notes = []
         if cell.load.at_knee:
             connections = self._connections(controlled(cell.cell_id) or compared_cell(cell.cell_id))
-            cell = _with_load_fields(cell, connections=connections, **self._longer_window(cell, plan))
+            cell = _with_load_fields(cell, connections=connections)
             notes.append(self._note_on_connections())
+        if cell.load.at_knee or plan.slice_of(trial) is not None:
+            cell = self._with_longer_window(cell, plan)
         if cell.load.share_of_slowest is not None:
             share = cell.load.share_of_slowest * LOWERED[self._lowered]
-            slowest, carried = self._slowest(cell)
+            slowest, carried = self._slowest(cell, plan)
             rate = float(max(1, int(share * carried)))
             lowered = "; the load tool did not hold more" if self._lowered else ""
             notes.append(
@@ -125,26 +143,37 @@ class FoundLoads:
     def slice_s(self, trial: PlannedTrial, plan: RunPlan) -> float | None:
         """Return the length of the slices of a block, long enough for its slowest cell; None without slices."""
         slice_s = plan.slice_of(trial)
-        if slice_s is None or not any(cell.load.at_knee for cell in plan.cells):
-            return slice_s
-        return max([slice_s, *(self._responses_s(name, self._connections(name)) for name in self._curves)])
+        return None if slice_s is None else max(slice_s, self._least_slice_s(plan))
+
+    def _least_slice_s(self, plan: RunPlan) -> float:
+        """Return the time in which each connection of every cell gets its responses; 0 without load curves."""
+        known = self._connections_of_cells(plan).items()
+        return max((self._responses_s(name, connections) for name, connections in known), default=0.0)
+
+    def _connections_of_cells(self, plan: RunPlan) -> dict[str, int]:
+        """Return the connections of each cell with a load curve: those of its load, or those that fill its server."""
+        return {
+            cell.cell_id: self._connections(cell.cell_id) if cell.load.at_knee else cell.load.connections
+            for cell in plan.cells
+            if cell.cell_id in self._curves
+        }
 
     def _responses_s(self, cell_id: str, connections: int) -> float:
         """Return the time in which each connection of a cell gets `RESPONSES_IN_SLICE` responses, in steps of 50 ms."""
-        wanted_s = RESERVE * RESPONSES_IN_SLICE * connections / self._curves[cell_id].rps
+        wanted_s = RESERVE * RESPONSES_IN_SLICE * connections / self._curves[cell_id].rate(connections)
         return round(math.ceil(wanted_s / SLICE_STEP_S) * SLICE_STEP_S, 3)
 
-    def _longer_window(self, cell: PlannedCell, plan: RunPlan) -> dict[str, float]:
-        duration_s = cell.load.duration_s or 0.0
-        responses_s = max(self._responses_s(name, self._connections(name)) for name in self._curves)
-        slices = MIN_SLICES if plan.slice_s is not None and responses_s <= LONG_SLICE_S else 1
-        needed_s = round(slices * responses_s, 3)
+    def _with_longer_window(self, cell: PlannedCell, plan: RunPlan) -> PlannedCell:
+        least_s = self._least_slice_s(plan)
+        slices = MIN_SLICES if plan.slice_s is not None and least_s <= LONG_SLICE_S else 1
         step_s = get_tool(cell.load.tool).limits.duration_step_s
-        whole_s = needed_s if step_s is None else math.ceil(needed_s / step_s) * step_s
-        return {"duration_s": max(duration_s, round(whole_s, 3))}
+        needed_s = slices * least_s if step_s is None else math.ceil(slices * least_s / step_s) * step_s
+        if needed_s <= (cell.load.duration_s or 0.0):
+            return cell
+        return _with_load_fields(cell, duration_s=round(needed_s, 3))
 
     def _connections(self, cell_id: str) -> int:
-        """Return the connections of a cell: the same for all cells if twice the lowest knee is enough for the highest.
+        """Return the connections of a cell: the same for all cells if twice the lowest knee brings all to their limits.
 
         They are no more than the servers serve, and those at the knee where slices would be too long. Raises
         InputError for an unknown curve.
@@ -153,7 +182,7 @@ class FoundLoads:
             raise InputError("the load curve is unknown", where=cell_id, hint="see its trial in block 0")
         most = {name: min(each.most, ABOVE_KNEE * each.connections) for name, each in self._curves.items()}
         common = min(most.values())
-        if common >= max(each.connections for each in self._curves.values()) and all(
+        if common >= max(each.least for each in self._curves.values()) and all(
             self._responses_s(name, common) <= LONGEST_SLICE_S for name in self._curves
         ):
             return common
@@ -168,15 +197,18 @@ class FoundLoads:
         listed = ", ".join(f"{name} {number}" for name, number in numbers.items())
         return f"Connections by the load curves, at most twice those at each server's knee: {listed}."
 
-    def _slowest(self, cell: PlannedCell) -> tuple[str, float]:
+    def _slowest(self, cell: PlannedCell, plan: RunPlan) -> tuple[str, float]:
+        """Return the cell that carries the least with its connections, and its rate. Raises InputError for none."""
         if not self._curves:
             raise InputError(
                 "no target rate: no cell has answered at full speed",
                 where=cell.cell_id,
                 hint="see the trials of block 0, or state a rate to run without them",
             )
-        name, knee = min(self._curves.items(), key=lambda each: each[1].rps)
-        return name, knee.rps
+        connections = self._connections_of_cells(plan)
+        carried = {name: knee.rate(connections.get(name, knee.most)) for name, knee in self._curves.items()}
+        slowest = min(carried, key=carried.__getitem__)
+        return slowest, carried[slowest]
 
     def _at_capacity(
         self, cell: PlannedCell, share: float, trial: PlannedTrial, plan: RunPlan

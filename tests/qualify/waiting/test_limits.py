@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import benchkit
 from benchkit.judge.load_curve import MOST_UNSURE
 from tests.support.cli.fixtures import CommandResult
 from tests.support.waiting_servers.servers import gunicorn, kit
@@ -73,3 +74,15 @@ def test_rate_limiter_is_named_where_it_refuses(cli: Cli, waiting_server: Path) 
     assert curve["limit"]["kind"] == "rate"
     assert "rate limit" in curve["limit"]["sentence"]
     assert max(point["refused"] for point in curve["points"]) > 0.5
+
+
+def test_half_of_what_given_connections_carry_is_held(
+    cli: Cli, waiting_server: Path, environment: dict[str, str]
+) -> None:
+    """Both servers carry more with each of 1,024 connections, but 64 carry no more than 64 / 30 ms."""
+    commands = kit(waiting_server, "sleep 20"), kit(waiting_server, "sleep 30")
+    found, document = curves(cli, *commands, "--names", "fast,slow", "--connections", 64, "--blocks", 2)
+    assert all(curve["rps"] > 64 / 0.02 for curve in found), found
+    assert document["held"]["rate"] <= 64 / 0.03 / 2
+    slices = benchkit.load("slices", store=environment["BENCHKIT_STORE"])
+    assert slices["duration_s"].min() >= 20 * 0.03, "each connection has 20 answers in a slice"

@@ -11,12 +11,12 @@ error_log error.log;
 events { worker_connections 4096; }
 http {
   access_log off;
-  upstream slow { server 127.0.0.1:$((port + 1)); keepalive 64; }
+  upstream slow { server 127.0.0.1:$((port + 1000)); keepalive 64; }
   server {
     listen 127.0.0.1:$port;
     location / { proxy_pass http://slow; proxy_http_version 1.1; proxy_set_header Connection ""; }
   }
 }
 END
-"$server" --port $((port + 1)) "$@" &
+"$server" --port $((port + 1000)) "$@" &
 exec nginx -p "$folder" -c nginx.conf

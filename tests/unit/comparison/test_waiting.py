@@ -109,6 +109,22 @@ def test_a_pair_of_pools_is_answered_by_rate_slots_waits_and_latency(run: RunDat
     )
 
 
+def test_a_rate_below_the_limit_is_that_of_its_connections(run: RunData) -> None:
+    growing = run.rows("load_curve").assign(
+        rps=lambda each: (
+            each["connections"]
+            / each["trial_id"].map({f"curve-{cell}": service_s for cell, service_s in SERVICE_S.items()})
+        )
+    )
+    below = replace(run, table=lambda name: growing if name == "load_curve" else run.rows(name))
+    rate, *_ = answer_of_run(below).sentences
+    assert rate.startswith("cell handled 0.50× the requests of base at 16 connections (")
+    assert rate.endswith("): each does not reach its limit with 32 connections.")
+    other = below.trials["connections"].mask(below.trials["cell_id"].eq(CELL), 32)
+    rate, *_ = answer_of_run(replace(below, trials=below.trials.assign(connections=other))).sentences
+    assert rate.startswith("cell handled 0.50× the requests of base (")
+
+
 def test_traces_say_what_threads_wait_for_except_for_work(run: RunData) -> None:
     traced = [
         Component(

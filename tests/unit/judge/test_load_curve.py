@@ -94,6 +94,11 @@ def test_a_rate_limiter_lets_less_than_one_request_in_at_a_time_or_has_a_round_r
     assert load_curve([point(2**power, 1940.0) for power in range(3)], Thresholds()).limit.kind == "slots"
 
 
+def test_points_without_an_answer_are_not_part_of_the_rate() -> None:
+    points = [*curve(4, 0.01), point(64, 0.0, failed=1.0)]
+    assert load_curve(points, Thresholds()).rps == pytest.approx(400)
+
+
 def test_a_rate_that_grows_to_the_end_has_no_knee() -> None:
     points = curve(5000, 0.01)
     assert points[-1].connections == 1024

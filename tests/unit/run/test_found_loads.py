@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
@@ -10,10 +11,11 @@ import pytest
 
 from benchkit.document import SourceMap
 from benchkit.errors import InputError
+from benchkit.judge.load_curve import knee_of
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.tool import Target
 from benchkit.models.load import Load
-from benchkit.models.rows import TrialRow
+from benchkit.models.rows import LoadCurveRow, TrialRow
 from benchkit.plan.design import calibrations
 from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.run.found_loads import FoundLoads
@@ -43,6 +45,14 @@ def plan(load: Load = LOAD) -> RunPlan:
 
 def full_speed(cell_id: str, rps: float | None, kind: str = "calibrate", connections: int = 8) -> TrialRow:
     return TrialRow(cell_id=cell_id, trial_id=cell_id, block=0, position=1, kind=kind, rps=rps, connections=connections)
+
+
+def at_knees(points: Mapping[str, Sequence[LoadCurveRow]]) -> list[TrialRow]:
+    """Return the trials of load curves, which have the load at the knee."""
+    knees = {
+        cell: next(each for each in of_cell if each.connections == knee_of(of_cell)) for cell, of_cell in points.items()
+    }
+    return [full_speed(cell, knee.rps, connections=knee.connections) for cell, knee in knees.items()]
 
 
 def test_the_share_is_one_of_two_forms_and_never_both() -> None:
@@ -102,6 +112,43 @@ def test_connections_are_at_most_twice_those_of_every_knee(
     assert all(
         cell.load.duration_s == pytest.approx(max(1.0, slice_s * (2 if slice_s <= 0.5 else 1))) for cell, _ in found
     )
+
+
+@pytest.mark.parametrize(("slots", "connections"), [((8, 4), (16, 8)), ((6, 4), (8, 8))])
+def test_servers_with_slots_have_more_connections_than_slots(
+    slots: tuple[int, int], connections: tuple[int, int]
+) -> None:
+    """With 8 connections a pool of 8 has less than its rate, because the load tool needs time between two requests."""
+    load = Load.model_validate({"tool": "h2load", "connections": 16, "duration_s": 1, "at_knee": True})
+    cells = (planned(load, "stack=go"), planned(load, "stack=node"))
+    points = {
+        cell.cell_id: [
+            point(number, min(number / 0.0103, places / 0.01), trial_id=cell.cell_id) for number in (1, 2, 4, 8, 16, 32)
+        ]
+        for cell, places in zip(cells, slots, strict=True)
+    }
+    rates = FoundLoads(at_knees(points), [each for of_cell in points.values() for each in of_cell])
+    whole = replace(plan(), cells=cells, design="sliced", experiment=SLICED)
+    found = [rates.cell_of(PlannedTrial(1, 1, cell.cell_id), whole)[0] for cell in cells]
+    assert tuple(cell.load.connections for cell in found) == connections
+
+
+def test_a_slice_is_long_enough_for_connections_that_are_given() -> None:
+    """Answers of 20 and 30 ms, whose rates grow up to 1,024 connections: half of 64 / 30 ms can be held with 64."""
+    load = Load.model_validate(
+        {"tool": "vegeta", "connections": 64, "duration_s": 1, "rate": {"share_of_slowest": 0.5}}
+    )
+    cells = (planned(load, "stack=go"), planned(load, "stack=node"))
+    points = {
+        cell.cell_id: [point(2**power, 2**power / answer_s, trial_id=cell.cell_id) for power in range(11)]
+        for cell, answer_s in zip(cells, (0.02, 0.03), strict=True)
+    }
+    loads = FoundLoads(at_knees(points), [each for of_cell in points.values() for each in of_cell])
+    whole = replace(plan(), cells=cells, design="sliced", experiment=SLICED)
+    cell, (note,) = loads.cell_of(PlannedTrial(1, 1, "stack=go"), whole)
+    assert loads.slice_s(PlannedTrial(1, 1, "stack=go"), whole) == pytest.approx(1.5 * 20 * 0.03)
+    assert (cell.load.connections, cell.load.rate, cell.load.duration_s) == (64, 1066, 1)
+    assert "2,133 requests/s of the slowest cell, stack=node" in note
 
 
 def test_a_cell_that_reaches_no_limit_has_no_more_connections_than_its_curve() -> None:
