@@ -407,7 +407,7 @@ def _judge(
 def _why_undecided(ratio: Ratio) -> str:
     """Return the reason of an undecided ratio, with findings that exclude trials in words instead of check codes."""
     reason = (ratio.reason or "it is undecided").removesuffix(ratio.with_exclusions(""))
-    return reason + (f": {describe_findings(ratio.exclusions)}" if ratio.exclusions else "")
+    return f"{reason.partition('; ')[0]}: {describe_findings(ratio.exclusions)}" if ratio.exclusions else reason
 
 
 def _serious_notes(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator[str]:

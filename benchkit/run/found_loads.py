@@ -146,9 +146,13 @@ class FoundLoads:
         return None if slice_s is None else max(slice_s, self._least_slice_s(plan))
 
     def _least_slice_s(self, plan: RunPlan) -> float:
-        """Return the time in which each connection of every cell gets its responses; 0 without load curves."""
+        """Return the time in which each connection of every cell gets its responses; 0 without load curves.
+
+        It is at most `LONGEST_SLICE_S` where connections are given: a check finds those that are too many for it.
+        """
         known = self._connections_of_cells(plan).items()
-        return max((self._responses_s(name, connections) for name, connections in known), default=0.0)
+        least_s = max((self._responses_s(name, connections) for name, connections in known), default=0.0)
+        return least_s if any(cell.load.at_knee for cell in plan.cells) else min(least_s, LONGEST_SLICE_S)
 
     def _connections_of_cells(self, plan: RunPlan) -> dict[str, int]:
         """Return the connections of each cell with a load curve: those of its load, or those that fill its server."""

@@ -142,7 +142,7 @@ def test_invalid_trials_leave_nothing_to_compare() -> None:
     assert sentence.endswith(" is not usable.")
     assert answer.trust == "no"
     assert answer.reasons == (
-        "no block has usable trials of both cells; an interval needs 3: the load tool was the limit (in 16 trials)",
+        "no block has usable trials of both cells: the load tool was the limit (in 16 trials)",
     )
 
 

@@ -18,7 +18,7 @@ from benchkit.models.load import Load
 from benchkit.models.rows import LoadCurveRow, TrialRow
 from benchkit.plan.design import calibrations
 from benchkit.plan.model import PlannedCell, RunPlan
-from benchkit.run.found_loads import FoundLoads
+from benchkit.run.found_loads import LONGEST_SLICE_S, FoundLoads
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from tests.support.loadtools.fixtures import place
@@ -149,6 +149,11 @@ def test_a_slice_is_long_enough_for_connections_that_are_given() -> None:
     assert loads.slice_s(PlannedTrial(1, 1, "stack=go"), whole) == pytest.approx(1.5 * 20 * 0.03)
     assert (cell.load.connections, cell.load.rate, cell.load.duration_s) == (64, 1066, 1)
     assert "2,133 requests/s of the slowest cell, stack=node" in note
+
+    pools = [point(2**power, min(2**power, 8) / 0.01, trial_id="stack=go") for power in range(6)]
+    crowded = replace(whole, cells=(planned(load.model_copy(update={"connections": 1024}), "stack=go"),))
+    of_pool = FoundLoads(at_knees({"stack=go": pools}), pools)
+    assert of_pool.slice_s(PlannedTrial(1, 1, "stack=go"), crowded) == LONGEST_SLICE_S, "and not 38 s"
 
 
 def test_a_cell_that_reaches_no_limit_has_no_more_connections_than_its_curve() -> None:
