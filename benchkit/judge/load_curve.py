@@ -134,9 +134,12 @@ def most_connections(points: Sequence[LoadCurveRow]) -> int:
     return most if in_flight >= IN_USE * most else max(1, int(IN_USE * in_flight))
 
 
-def unloaded_s(points: Sequence[LoadCurveRow]) -> float:
-    """Return the mean time of an answer in seconds where no request waits, with the time of the load tool."""
-    return math.exp(fmean(math.log(_response_s(point)) for point in _before(points, knee_of(points))))
+def cycle_s(points: Sequence[LoadCurveRow]) -> float:
+    """Return the mean time in seconds between two answers to a connection where no request waits.
+
+    It is that of an answer and of the load tool's next request; with streams, a part of it.
+    """
+    return math.exp(fmean(math.log(point.connections / point.rps) for point in _before(points, knee_of(points))))
 
 
 def _flat(points: Sequence[LoadCurveRow]) -> Sequence[LoadCurveRow]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from benchkit import units
 from benchkit.comparison.capacity_search import MAX_PROBES, MIN_PROBES, CapacitySearch, judge_probe
 from benchkit.errors import InputError
-from benchkit.judge.load_curve import MOST_CONNECTIONS, load_curve, most_connections, unloaded_s
+from benchkit.judge.load_curve import MOST_CONNECTIONS, cycle_s, load_curve, most_connections
 from benchkit.loadtools.load_shares import divide_load
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome
@@ -34,9 +34,11 @@ ABOVE_KNEE = 2
 """Connections of a trial relative to its knee: the server reaches its full rate, with at most twice the requests in
 flight."""
 SATURATED = 1.1
-"""Least connections for all cells together, relative to each saturation point, which is known to 5 %. That is X · R₀
-(asymptotic bounds: Lazowska, Zahorjan, Graham and Sevcik, Quantitative System Performance, 1984, chapter 5). With as
-many connections as slots, a slot idles while the load tool sends a request."""
+"""Least connections for all cells together, relative to each saturation point, which is known to 5 %.
+
+The saturation point is the full rate times the time between two answers without load (asymptotic bounds: Lazowska,
+Zahorjan, Graham and Sevcik, Quantitative System Performance, 1984, chapter 5). With as many connections as slots, a
+slot idles while the load tool sends a request."""
 RESPONSES_IN_SLICE = 20
 """Responses on each connection in a slice. At an edge of a slice one request for each connection is in flight, a
 twentieth of them. Both edges are alike, so that the error of the rate is below 2 %."""
@@ -62,22 +64,22 @@ def with_load(cell: PlannedCell, load: Load) -> PlannedCell:
 
 
 class _Knee(NamedTuple):
-    """The knee of a load curve, its time of an answer without load, and the most connections that are served."""
+    """The knee of a load curve, its time between answers without load, and the most connections that are served."""
 
     connections: int
     rps: float
-    unloaded_s: float
-    """0 where it is unknown."""
+    cycle_s: float
+    """Time between two answers to a connection without load; 0 where it is unknown."""
     most: int
 
     @property
     def least(self) -> int:
         """Fewest connections with which the server is at its limit."""
-        return min(self.most, max(self.connections, math.ceil(SATURATED * self.rps * self.unloaded_s)))
+        return min(self.most, max(self.connections, math.ceil(SATURATED * self.rps * self.cycle_s)))
 
     def rate(self, connections: int) -> float:
         """Return the rate with so many connections, by asymptotic bounds."""
-        return min(self.rps, connections / self.unloaded_s) if self.unloaded_s else self.rps
+        return min(self.rps, connections / self.cycle_s) if self.cycle_s else self.rps
 
 
 class FoundLoads:
@@ -108,8 +110,8 @@ class FoundLoads:
         elif row.rps and row.connections:
             refused = (row.non_2xx or 0) / row.requests if row.requests else 0.0
             most = most_connections(points) if points else MOST_CONNECTIONS
-            rps, unloaded = row.rps * (1 - refused), unloaded_s(points) if points else 0.0
-            self._curves[row.cell_id] = _Knee(min(row.connections, most), rps, unloaded, most)
+            rps, between_s = row.rps * (1 - refused), cycle_s(points) if points else 0.0
+            self._curves[row.cell_id] = _Knee(min(row.connections, most), rps, between_s, most)
 
     def cell_of(self, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, tuple[str, ...]]:
         """Return the cell of a trial with its connections and target rate, and notes that explain these.

@@ -140,7 +140,9 @@ def test_a_slice_is_long_enough_for_connections_that_are_given() -> None:
     )
     cells = (planned(load, "stack=go"), planned(load, "stack=node"))
     points = {
-        cell.cell_id: [point(2**power, 2**power / answer_s, trial_id=cell.cell_id) for power in range(11)]
+        cell.cell_id: [
+            point(2**power, 2**power / answer_s, trial_id=cell.cell_id, in_flight=0.9 * 2**power) for power in range(11)
+        ]
         for cell, answer_s in zip(cells, (0.02, 0.03), strict=True)
     }
     loads = FoundLoads(at_knees(points), [each for of_cell in points.values() for each in of_cell])
