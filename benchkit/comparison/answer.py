@@ -28,6 +28,7 @@ from benchkit.models.metrics import CAPACITY, CPU, PERCENTILES, RPS, metric_name
 from benchkit.models.run import Manifest
 from benchkit.safe_text import clean
 from benchkit.stats.cell_pairs import ComparedCells, between_runs, cell_in_run
+from benchkit.stats.inference import MIN_BLOCKS
 from benchkit.stats.samples import Reals, geometric_mean, take_samples
 
 Trust = Literal["yes", "with care", "undecided", "no"]
@@ -171,12 +172,16 @@ class _Writer:
     def sentence(self, ratio: Ratio, added: Sequence[Ratio]) -> str:
         """Return the sentence of a ratio, with clauses on other metrics of its two cells."""
         clauses = [self._main_clause(ratio), *(_added_clause(each, ratio) for each in added)]
+        cells = [ratio.cell_id, ratio.baseline]
         is_usable = ratio.metric == RPS and ratio.ratio is not None and not ratio.is_unusable
-        limits = limit_clause(self.curves, [ratio.cell_id, ratio.baseline], self.names) if is_usable else None
+        below = [self.curves[cell].limit.kind for cell in cells if self._is_below_limit(cell)]
+        has_limits = is_usable and set(below) <= {"not reached"}
+        limits = limit_clause(self.curves, cells, self.names) if has_limits else None
         return "; ".join(clauses) + (f": {limits}." if limits else ".")
 
     def _main_clause(self, ratio: Ratio) -> str:
         cell, base, common = self._sides(ratio)
+        common += self._at_connections(ratio)
         title = metric_named(ratio.metric).title
         if ratio.ratio is None:
             return f"{cell} cannot be compared with {base} in {title}{common}"
@@ -209,17 +214,22 @@ class _Writer:
             return self.names[ratio.cell_id], self.names[ratio.baseline], ""
         cell, base = (", ".join(level_name(name, side[name]) for name in differing) for side in (one, other))
         common = ", ".join(level_name(name, one[name]) for name in varying if name not in differing)
-        return cell, base, (f" ({common})" if common else "") + self._below_limit(ratio)
+        return cell, base, f" ({common})" if common else ""
 
-    def _below_limit(self, ratio: Ratio) -> str:
-        """Return the connections of two cells with a rate below their limits, which it depends on."""
+    def _at_connections(self, ratio: Ratio) -> str:
+        """Return the common connections of two cells where a rate is below its limit, and so depends on them."""
         cells = (ratio.cell_id, ratio.baseline)
         numbers = {self.connections.get(cell) for cell in cells}
-        is_below = all(cell in self.curves and self.curves[cell].limit.kind == "not reached" for cell in cells)
-        number = numbers.pop()
-        if ratio.metric != RPS or not is_below or numbers or number is None:
+        if ratio.metric != RPS or len(numbers) > 1 or not any(map(self._is_below_limit, cells)):
             return ""
-        return f" at {units.counted(number, 'connection')}"
+        return f" at {units.counted(self.connections[ratio.cell_id], 'connection')}"
+
+    def _is_below_limit(self, cell: str) -> bool:
+        """Return True for a cell with fewer connections than at its knee, or without a limit within its curve."""
+        curve = self.curves.get(cell)
+        return curve is not None and (
+            curve.limit.kind == "not reached" or self.connections.get(cell, curve.knee) < curve.knee
+        )
 
 
 def _class_sentence(ratios: Sequence[Ratio], start: str) -> Iterator[str]:
@@ -407,7 +417,9 @@ def _judge(
 def _why_undecided(ratio: Ratio) -> str:
     """Return the reason of an undecided ratio, with findings that exclude trials in words instead of check codes."""
     reason = (ratio.reason or "it is undecided").removesuffix(ratio.with_exclusions(""))
-    return f"{reason.partition('; ')[0]}: {describe_findings(ratio.exclusions)}" if ratio.exclusions else reason
+    if not ratio.exclusions:
+        return reason
+    return f"{reason.removesuffix(f'; an interval needs {MIN_BLOCKS}')}: {describe_findings(ratio.exclusions)}"
 
 
 def _serious_notes(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator[str]:

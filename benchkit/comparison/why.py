@@ -115,7 +115,7 @@ def answer_time_sentence(components: Sequence[Component], names: Mapping[str, st
     if total is None or not is_shown(total):
         return None
     largest = _largest_parts(parts, least=LEAST_PART * abs(total.difference))
-    longer = "longer" if total.difference > 0 else "shorter"
+    longer = "longer" if total.difference > 0 else "less"
     text = f"{names[total.cell_id]} took {units.seconds(abs(total.difference))} {longer} on average"
     return f"{text}: {', '.join(largest)}." if largest else None
 

@@ -134,12 +134,14 @@ def most_connections(points: Sequence[LoadCurveRow]) -> int:
     return most if in_flight >= IN_USE * most else max(1, int(IN_USE * in_flight))
 
 
-def cycle_s(points: Sequence[LoadCurveRow]) -> float:
-    """Return the mean time in seconds between two answers to a connection where no request waits.
+def saturation(points: Sequence[LoadCurveRow]) -> float:
+    """Return the connections that bring a server to its limit if no request waits before.
 
-    It is that of an answer and of the load tool's next request; with streams, a part of it.
+    It is the full rate times the time between two answers to a connection without load (asymptotic bounds: Lazowska,
+    Zahorjan, Graham and Sevcik, Quantitative System Performance, 1984, chapter 5).
     """
-    return math.exp(fmean(math.log(point.connections / point.rps) for point in _before(points, knee_of(points))))
+    cycles = (math.log(point.connections / point.rps) for point in _before(points, knee_of(points)))
+    return _mean_rate(_flat(points))[0] * math.exp(fmean(cycles))
 
 
 def _flat(points: Sequence[LoadCurveRow]) -> Sequence[LoadCurveRow]:

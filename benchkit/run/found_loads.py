@@ -14,10 +14,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 from benchkit import units
 from benchkit.comparison.capacity_search import MAX_PROBES, MIN_PROBES, CapacitySearch, judge_probe
 from benchkit.errors import InputError
-from benchkit.judge.load_curve import MOST_CONNECTIONS, cycle_s, load_curve, most_connections
+from benchkit.judge.load_curve import MOST_CONNECTIONS, load_curve, most_connections, saturation
 from benchkit.loadtools.load_shares import divide_load
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome
@@ -34,11 +36,8 @@ ABOVE_KNEE = 2
 """Connections of a trial relative to its knee: the server reaches its full rate, with at most twice the requests in
 flight."""
 SATURATED = 1.1
-"""Least connections for all cells together, relative to each saturation point, which is known to 5 %.
-
-The saturation point is the full rate times the time between two answers without load (asymptotic bounds: Lazowska,
-Zahorjan, Graham and Sevcik, Quantitative System Performance, 1984, chapter 5). With as many connections as slots, a
-slot idles while the load tool sends a request."""
+"""Fewest connections that cells share, relative to the saturation point of each, which is known to some 10 %. With as
+many connections as slots, a slot idles while the load tool sends a request."""
 RESPONSES_IN_SLICE = 20
 """Responses on each connection in a slice. At an edge of a slice one request for each connection is in flight, a
 twentieth of them. Both edges are alike, so that the error of the rate is below 2 %."""
@@ -49,7 +48,8 @@ MIN_SLICES, LONG_SLICE_S = 2, 0.5
 """Fewest slices of a window, so that cells take turns within a block; one if a slice is longer than `LONG_SLICE_S`."""
 LONGEST_SLICE_S = 2.0
 """Slice length above which a cell gets only the connections at its knee. Seven blocks of two such cells fit into a
-minute. Slices are this long where responses wait without CPU use, such as for a delayed acknowledgement of 40 ms."""
+minute. Slices are this long where responses wait without CPU use, such as for a delayed acknowledgement of 40 ms. For
+given connections they are no longer."""
 LOWERED = (1.0, 0.6, 0.4)
 """Factors of a held rate in `versus`: the next one where the load tool did not hold it in block 1, and in block 2."""
 NOT_HELD = frozenset({"rate-held", "generator-saturated", "tool-limit"})
@@ -64,22 +64,19 @@ def with_load(cell: PlannedCell, load: Load) -> PlannedCell:
 
 
 class _Knee(NamedTuple):
-    """The knee of a load curve, its time between answers without load, and the most connections that are served."""
+    """The knee of a load curve, and what a server carries and serves."""
 
     connections: int
     rps: float
-    cycle_s: float
-    """Time between two answers to a connection without load; 0 where it is unknown."""
+    least: int
+    """Fewest connections that bring the server to its limit, or `most`."""
     most: int
-
-    @property
-    def least(self) -> int:
-        """Fewest connections with which the server is at its limit."""
-        return min(self.most, max(self.connections, math.ceil(SATURATED * self.rps * self.cycle_s)))
+    below: Mapping[int, float]
+    """Rates with fewer connections than at the knee."""
 
     def rate(self, connections: int) -> float:
-        """Return the rate with so many connections, by asymptotic bounds."""
-        return min(self.rps, connections / self.cycle_s) if self.cycle_s else self.rps
+        """Return the rate with so many connections, interpolated between points; above the knee that at the knee."""
+        return float(np.interp(connections, [*self.below, self.connections], [*self.below.values(), self.rps]))
 
 
 class FoundLoads:
@@ -110,8 +107,12 @@ class FoundLoads:
         elif row.rps and row.connections:
             refused = (row.non_2xx or 0) / row.requests if row.requests else 0.0
             most = most_connections(points) if points else MOST_CONNECTIONS
-            rps, between_s = row.rps * (1 - refused), cycle_s(points) if points else 0.0
-            self._curves[row.cell_id] = _Knee(min(row.connections, most), rps, between_s, most)
+            knee = min(row.connections, most)
+            saturated = math.ceil(SATURATED * saturation(points)) if points else knee
+            below = {point.connections: point.rps for point in points if point.connections < knee}
+            self._curves[row.cell_id] = _Knee(
+                knee, row.rps * (1 - refused), min(most, max(knee, saturated)), most, below
+            )
 
     def cell_of(self, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, tuple[str, ...]]:
         """Return the cell of a trial with its connections and target rate, and notes that explain these.
@@ -129,7 +130,8 @@ class FoundLoads:
             cell = _with_load_fields(cell, connections=connections)
             notes.append(self._note_on_connections())
         if cell.load.at_knee or plan.slice_of(trial) is not None:
-            cell = self._with_longer_window(cell, plan)
+            cell, longer = self._with_longer_window(cell, plan)
+            notes += longer if not cell.load.at_knee else ()
         if cell.load.share_of_slowest is not None:
             share = cell.load.share_of_slowest * LOWERED[self._lowered]
             slowest, carried = self._slowest(cell, plan)
@@ -148,35 +150,41 @@ class FoundLoads:
         return None if slice_s is None else max(slice_s, self._least_slice_s(plan))
 
     def _least_slice_s(self, plan: RunPlan) -> float:
-        """Return the time in which each connection of every cell gets its responses; 0 without load curves.
+        """Return the time in which each connection of every closed loop gets its responses; 0 without load curves.
 
-        It is at most `LONGEST_SLICE_S` where connections are given: a check finds those that are too many for it.
+        Load tools that take whole seconds get these. Connections that are given may be too many for `LONGEST_SLICE_S`,
+        which a check finds.
         """
-        known = self._connections_of_cells(plan).items()
-        least_s = max((self._responses_s(name, connections) for name, connections in known), default=0.0)
-        return least_s if any(cell.load.at_knee for cell in plan.cells) else min(least_s, LONGEST_SLICE_S)
+        least_s, step_s = 0.0, SLICE_STEP_S
+        for name, cell in self._cells(plan).items():
+            if cell.load.share_of_slowest is None:
+                responses_s = cell.load.streams * self._responses_s(name, self._connections_of(cell))
+                least_s = max(least_s, responses_s if cell.load.at_knee else min(responses_s, LONGEST_SLICE_S))
+                step_s = max(step_s, get_tool(cell.load.tool).limits.duration_step_s or 0.0)
+        return round(math.ceil(round(least_s / step_s, 6)) * step_s, 3)
 
-    def _connections_of_cells(self, plan: RunPlan) -> dict[str, int]:
-        """Return the connections of each cell with a load curve: those of its load, or those that fill its server."""
-        return {
-            cell.cell_id: self._connections(cell.cell_id) if cell.load.at_knee else cell.load.connections
-            for cell in plan.cells
-            if cell.cell_id in self._curves
-        }
+    def _cells(self, plan: RunPlan) -> Mapping[str, PlannedCell]:
+        """Return the cells that have a load curve."""
+        return {cell.cell_id: cell for cell in plan.cells if cell.cell_id in self._curves}
+
+    def _connections_of(self, cell: PlannedCell) -> int:
+        return self._connections(cell.cell_id) if cell.load.at_knee else cell.load.connections
 
     def _responses_s(self, cell_id: str, connections: int) -> float:
         """Return the time in which each connection of a cell gets `RESPONSES_IN_SLICE` responses, in steps of 50 ms."""
         wanted_s = RESERVE * RESPONSES_IN_SLICE * connections / self._curves[cell_id].rate(connections)
         return round(math.ceil(wanted_s / SLICE_STEP_S) * SLICE_STEP_S, 3)
 
-    def _with_longer_window(self, cell: PlannedCell, plan: RunPlan) -> PlannedCell:
+    def _with_longer_window(self, cell: PlannedCell, plan: RunPlan) -> tuple[PlannedCell, Sequence[str]]:
+        """Return a cell whose window has the slices of its block, with a note on those that are longer than planned."""
         least_s = self._least_slice_s(plan)
         slices = MIN_SLICES if plan.slice_s is not None and least_s <= LONG_SLICE_S else 1
-        step_s = get_tool(cell.load.tool).limits.duration_step_s
-        needed_s = slices * least_s if step_s is None else math.ceil(slices * least_s / step_s) * step_s
-        if needed_s <= (cell.load.duration_s or 0.0):
-            return cell
-        return _with_load_fields(cell, duration_s=round(needed_s, 3))
+        needed_s = round(slices * least_s, 3)
+        if cell.load.duration_s is not None and cell.load.duration_s < needed_s:
+            cell = _with_load_fields(cell, duration_s=needed_s)
+        is_longer = plan.slice_s is not None and least_s > plan.slice_s
+        why = f"so that each connection has time for {RESPONSES_IN_SLICE} answers"
+        return cell, [f"Slices take {units.seconds(least_s)}, {why}."] if is_longer else ()
 
     def _connections(self, cell_id: str) -> int:
         """Return the connections of a cell: the same for all cells if twice the lowest knee brings all to their limits.
@@ -204,15 +212,18 @@ class FoundLoads:
         return f"Connections by the load curves, at most twice those at each server's knee: {listed}."
 
     def _slowest(self, cell: PlannedCell, plan: RunPlan) -> tuple[str, float]:
-        """Return the cell that carries the least with its connections, and its rate. Raises InputError for none."""
-        if not self._curves:
+        """Return the cell that carries the least with its connections, and its rate.
+
+        Raises InputError where no cell has a load curve.
+        """
+        cells = self._cells(plan)
+        if not cells:
             raise InputError(
                 "no target rate: no cell has answered at full speed",
                 where=cell.cell_id,
                 hint="see the trials of block 0, or state a rate to run without them",
             )
-        connections = self._connections_of_cells(plan)
-        carried = {name: knee.rate(connections.get(name, knee.most)) for name, knee in self._curves.items()}
+        carried = {name: self._curves[name].rate(self._connections_of(each)) for name, each in cells.items()}
         slowest = min(carried, key=carried.__getitem__)
         return slowest, carried[slowest]
 

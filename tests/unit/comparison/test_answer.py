@@ -141,9 +141,7 @@ def test_invalid_trials_leave_nothing_to_compare() -> None:
     assert sentence.startswith("nginx-go cannot be compared with go in RPS: the measured 0.4")
     assert sentence.endswith(" is not usable.")
     assert answer.trust == "no"
-    assert answer.reasons == (
-        "no block has usable trials of both cells: the load tool was the limit (in 16 trials)",
-    )
+    assert answer.reasons == ("no block has usable trials of both cells: the load tool was the limit (in 16 trials)",)
 
 
 def verdicts_of(data: RunData) -> pd.DataFrame:

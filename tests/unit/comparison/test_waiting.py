@@ -123,6 +123,9 @@ def test_a_rate_below_the_limit_is_that_of_its_connections(run: RunData) -> None
     other = below.trials["connections"].mask(below.trials["cell_id"].eq(CELL), 32)
     rate, *_ = answer_of_run(replace(below, trials=below.trials.assign(connections=other))).sentences
     assert rate.startswith("cell handled 0.50× the requests of base (")
+    rate, *_ = answer_of_run(replace(run, trials=run.trials.assign(connections=4))).sentences
+    assert rate.startswith("cell handled 0.50× the requests of base at 4 connections (")
+    assert rate.endswith(")."), "4 connections fill none of the 8 slots"
 
 
 def test_traces_say_what_threads_wait_for_except_for_work(run: RunData) -> None:

@@ -9,11 +9,13 @@ from typing import cast
 
 import pytest
 
+from benchkit import units
 from benchkit.document import SourceMap
 from benchkit.errors import InputError
 from benchkit.judge.load_curve import knee_of
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.tool import Target
+from benchkit.models.design import held_of
 from benchkit.models.load import Load
 from benchkit.models.rows import LoadCurveRow, TrialRow
 from benchkit.plan.design import calibrations
@@ -66,7 +68,8 @@ def test_the_share_is_one_of_two_forms_and_never_both() -> None:
 
 def test_the_rate_is_a_share_of_the_slowest_and_divided_among_generators() -> None:
     rows = [full_speed("stack=go", 8001.0), full_speed("stack=node", 4003.0), full_speed("stack=c", 100.0, "measure")]
-    cell, (note,) = FoundLoads([*rows, full_speed("stack=broken", None)]).cell_of(TRIAL, plan())
+    both = replace(plan(), cells=(planned(LOAD), planned(LOAD, "stack=node")))
+    cell, (note,) = FoundLoads([*rows, full_speed("stack=broken", None)]).cell_of(TRIAL, both)
     assert cell.load.rate == 2001
     assert [each.load.rate for each in cell.generators] == [1000.5, 1000.5]
     assert [each.argv[-2] for each in cell.generators] == ["-rate=1000500/1000s"] * 2
@@ -133,29 +136,45 @@ def test_servers_with_slots_have_more_connections_than_slots(
     assert tuple(cell.load.connections for cell in found) == connections
 
 
-def test_a_slice_is_long_enough_for_connections_that_are_given() -> None:
+@pytest.mark.parametrize(("tool", "slice_s"), [("h2load", 0.9), ("wrk", 1.0)])
+def test_a_slice_is_long_enough_for_connections_that_are_given(tool: str, slice_s: float) -> None:
     """Answers of 20 and 30 ms, whose rates grow up to 1,024 connections: half of 64 / 30 ms can be held with 64."""
-    load = Load.model_validate(
-        {"tool": "vegeta", "connections": 64, "duration_s": 1, "rate": {"share_of_slowest": 0.5}}
-    )
-    cells = (planned(load, "stack=go"), planned(load, "stack=node"))
+    load = Load.model_validate({"tool": tool, "connections": 64, "duration_s": 1, "rate": "half"})
+    at_rate = {"tool": "vegeta", "connections": 64, "duration_s": 0.25, "rate": {"share_of_slowest": 0.5}}
+    held = planned(Load.model_validate(at_rate), held_of("stack=go"))
+    cells = (planned(load, "stack=go"), planned(load, "stack=node"), held)
     points = {
         cell.cell_id: [
             point(2**power, 2**power / answer_s, trial_id=cell.cell_id, in_flight=0.9 * 2**power) for power in range(11)
         ]
-        for cell, answer_s in zip(cells, (0.02, 0.03), strict=True)
+        for cell, answer_s in zip(cells, (0.02, 0.03), strict=False)
     }
     loads = FoundLoads(at_knees(points), [each for of_cell in points.values() for each in of_cell])
     whole = replace(plan(), cells=cells, design="sliced", experiment=SLICED)
-    cell, (note,) = loads.cell_of(PlannedTrial(1, 1, "stack=go"), whole)
-    assert loads.slice_s(PlannedTrial(1, 1, "stack=go"), whole) == pytest.approx(1.5 * 20 * 0.03)
-    assert (cell.load.connections, cell.load.rate, cell.load.duration_s) == (64, 1066, 1)
-    assert "2,133 requests/s of the slowest cell, stack=node" in note
+    trials = [PlannedTrial(1, 1, "stack=go"), PlannedTrial(1, 1, held.cell_id, "held")]
+    (measured, (slices,)), (at_half, (_, rate)) = (loads.cell_of(trial, whole) for trial in trials)
+    assert [loads.slice_s(trial, whole) for trial in trials] == [slice_s, slice_s]
+    assert (measured.load.connections, measured.load.duration_s, at_half.load.duration_s) == (64, 1, slice_s)
+    assert slices == f"Slices take {units.seconds(slice_s)}, so that each connection has time for 20 answers."
+    assert (at_half.load.connections, at_half.load.rate) == (64, 1066)
+    assert "2,133 requests/s of the slowest cell, stack=node" in rate
 
-    pools = [point(2**power, min(2**power, 8) / 0.01, trial_id="stack=go") for power in range(6)]
-    crowded = replace(whole, cells=(planned(load.model_copy(update={"connections": 1024}), "stack=go"),))
-    of_pool = FoundLoads(at_knees({"stack=go": pools}), pools)
-    assert of_pool.slice_s(PlannedTrial(1, 1, "stack=go"), crowded) == LONGEST_SLICE_S, "and not 38 s"
+
+def test_slices_for_too_many_connections_are_not_longer_than_two_seconds() -> None:
+    load = Load.model_validate({"tool": "h2load", "connections": 1024, "duration_s": 1, "rate": "half"})
+    points = [point(2**power, min(2**power, 8) / 0.01, trial_id="stack=go") for power in range(6)]
+    whole = replace(plan(), cells=(planned(load),), design="sliced", experiment=SLICED)
+    assert FoundLoads(at_knees({"stack=go": points}), points).slice_s(TRIAL, whole) == LONGEST_SLICE_S, "and not 38 s"
+
+
+def test_a_cell_at_a_rate_has_slices_as_planned() -> None:
+    """A rate needs few of its connections."""
+    load = LOAD.model_copy(update={"connections": 256})
+    points = [point(2**power, min(2**power, 8) / 0.01, trial_id="stack=go") for power in range(6)]
+    whole = replace(plan(), cells=(planned(load),), design="sliced", experiment=SLICED)
+    loads = FoundLoads(at_knees({"stack=go": points}), points)
+    assert loads.slice_s(TRIAL, whole) == 0.25
+    assert loads.cell_of(TRIAL, whole)[0].load.duration_s == load.duration_s
 
 
 def test_a_cell_that_reaches_no_limit_has_no_more_connections_than_its_curve() -> None:
