@@ -128,7 +128,7 @@ def _with_stated_slots(curve: LoadCurve, stack: Mapping[str, Any]) -> LoadCurve:
         words += [f"{name}={value}" for name, value in (service.get("env") or {}).items()]
         words += [f"{name}: {value}" for name, value in service.items() if isinstance(value, int)]
         stated |= {match[0]: int(match["number"]) for text in words for match in _STATED.finditer(text)}
-    slots = round(curve.limit.slots)
+    slots = curve.limit.whole_slots
     agreeing = [text for text, number in stated.items() if number == slots]
     if not agreeing and math.prod(stated.values()) == slots and stated:
         agreeing = list(stated)

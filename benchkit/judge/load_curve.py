@@ -37,8 +37,10 @@ REFUSED = 0.01
 LEAST_SLOTS = 0.9
 """Slots below which a pool cannot be the limit: it serves at least one request at a time."""
 WHOLE_WITHIN = 0.05
-"""Relative distance up to which slots are rounded to a whole number. Between two requests the load tool needs some per
-cent of the time of a short answer."""
+"""Relative error of slots, up to which they are rounded up to a whole number, or that of their interval."""
+OUTSIDE_SLOT = 0.1
+"""Largest part of the time of an answer in which its request is in no slot: the load tool sends it, and the server
+reads it. It counts as part of X · R, so that slots are rounded down by up to as much: 8.45 are 8."""
 MOST_UNSURE = 1.25
 """Upper end of the interval over the number of slots, above which the number is not stated."""
 ROUND_WITHIN = 0.003
@@ -61,6 +63,11 @@ class CurveLimit(Frozen):
     slots: float | None = None
     slots_low: float | None = None
     slots_high: float | None = None
+
+    @property
+    def whole_slots(self) -> int:
+        """The largest whole number of slots, of at least 1, that `slots` may be; 0 for other limits."""
+        return 0 if self.slots is None else _whole(self.slots, self.slots_high)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -230,12 +237,15 @@ def _limit_of_server(
         lock = "" if slots < LEAST_SLOTS else f", or a lock that each request holds for {units.seconds(1 / rate)}"
         clause = f"is limited to {units.requests_per_s(rate)} by a rate limiter{lock}"
         return CurveLimit(kind="rate", clause=clause, evidence="requests wait while the CPU is idle")
-    whole = max(1, round(slots))
-    reach = max(WHOLE_WITHIN * slots, 0.0 if high is None else high - slots)
+    whole, reach = _whole(slots, high), max(OUTSIDE_SLOT * slots, (high or slots) - slots)
     requests = units.counted(whole, "request") if abs(slots - whole) <= reach else f"{slots:.3g} requests"
     interval = "" if low is None or high is None else f", 95 % CI {low:.3g} to {high:.3g}"
     clause, evidence = f"serves {requests} at a time", f"rate × response time = {slots:.3g}{interval}"
     return CurveLimit(kind="slots", clause=clause, evidence=evidence, slots=slots, slots_low=low, slots_high=high)
+
+
+def _whole(slots: float, high: float | None) -> int:
+    return max(1, math.floor(slots + min(0.5, max(WHOLE_WITHIN * slots, (high or slots) - slots))))
 
 
 def _slots(flat: Sequence[LoadCurveRow], before: Sequence[LoadCurveRow]) -> tuple[float, float | None, float | None]:

@@ -46,6 +46,8 @@ class PlannedCell:
     """The socket that the load goes to; None for an unsupported cell."""
     tuning: tuple[TuningPlan, ...] = ()
     """Kernel settings only for its trials, which override those of the run, by host."""
+    drain_s: float = 0.0
+    """Time after a slice in which the server works on the requests that its load tool abandons."""
 
     @property
     def sysctls(self) -> dict[str, dict[str, str]]:
@@ -69,7 +71,8 @@ class PlannedCell:
     @property
     def pauses(self) -> Pauses:
         """Time before and after the window of a slice."""
-        return pauses(self.load, has_tls=self.entry is not None and self.entry.tls is not None)
+        around = pauses(self.load, has_tls=self.entry is not None and self.entry.tls is not None)
+        return around._replace(margin_s=round(around.margin_s + self.drain_s, 3))
 
     @property
     def calibrated(self) -> PlannedCell:

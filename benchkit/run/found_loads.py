@@ -125,13 +125,16 @@ class FoundLoads:
         if trial.kind == "calibrate":
             return cell, ()
         notes = []
+        compared = controlled(cell.cell_id) or compared_cell(cell.cell_id)
         if cell.load.at_knee:
-            connections = self._connections(controlled(cell.cell_id) or compared_cell(cell.cell_id))
-            cell = _with_load_fields(cell, connections=connections)
+            cell = _with_load_fields(cell, connections=self._connections(compared))
             notes.append(self._note_on_connections())
         if cell.load.at_knee or plan.slice_of(trial) is not None:
             cell, longer = self._with_longer_window(cell, plan)
             notes += longer if not cell.load.at_knee else ()
+        if compared in self._curves and cell.load.rate is None and cell.load.share_of_slowest is None:
+            in_flight_s = cell.load.in_flight / self._curves[compared].rate(cell.load.connections)
+            cell = replace(cell, drain_s=min(in_flight_s, LONGEST_SLICE_S))
         if cell.load.share_of_slowest is not None:
             share = cell.load.share_of_slowest * LOWERED[self._lowered]
             slowest, carried = self._slowest(cell, plan)
@@ -183,7 +186,7 @@ class FoundLoads:
         if cell.load.duration_s is not None and cell.load.duration_s < needed_s:
             cell = _with_load_fields(cell, duration_s=needed_s)
         is_longer = plan.slice_s is not None and least_s > plan.slice_s
-        why = f"so that each connection has time for {RESPONSES_IN_SLICE} answers"
+        why = f"because each connection needs {RESPONSES_IN_SLICE} answers"
         return cell, [f"Slices take {units.seconds(least_s)}, {why}."] if is_longer else ()
 
     def _connections(self, cell_id: str) -> int:

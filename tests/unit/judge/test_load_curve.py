@@ -56,6 +56,19 @@ def test_a_pool_is_known_by_its_slots(slots: int, knee: int) -> None:
     assert found.rps == pytest.approx(slots / 0.0053)
 
 
+@pytest.mark.parametrize(
+    ("slots", "service_s", "requests"),
+    [(8, 0.0050, "8 requests"), (8, 0.0051, "8 requests"), (5, 0.0053, "5 requests"), (1, 0.0042, "1.26 requests")],
+)
+def test_time_outside_a_slot_adds_none(slots: int, service_s: float, requests: str) -> None:
+    """Each answer takes 5.3 ms, of which its slot is in use for a part."""
+    points = [point(2**power, min(2**power / 0.0053, slots / service_s)) for power in range(7)]
+    found = load_curve(points, Thresholds()).limit
+    assert found.sentence.startswith(f"it serves {requests} at a time (")
+    assert found.slots == pytest.approx(slots * 0.0053 / service_s)
+    assert found.whole_slots == slots
+
+
 def test_slots_are_known_where_workers_divide_connections_unevenly() -> None:
     rates = {1: 50, 2: 100, 4: 150, 8: 220, 16: 250, 32: 251, 64: 249}
     found = load_curve([point(connections, rate) for connections, rate in rates.items()], Thresholds())

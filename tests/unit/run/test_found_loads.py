@@ -155,8 +155,12 @@ def test_a_slice_is_long_enough_for_connections_that_are_given(tool: str, slice_
     (measured, (slices,)), (at_half, (_, rate)) = (loads.cell_of(trial, whole) for trial in trials)
     assert [loads.slice_s(trial, whole) for trial in trials] == [slice_s, slice_s]
     assert (measured.load.connections, measured.load.duration_s, at_half.load.duration_s) == (64, 1, slice_s)
-    assert slices == f"Slices take {units.seconds(slice_s)}, so that each connection has time for 20 answers."
+    assert slices == f"Slices take {units.seconds(slice_s)}, because each connection needs 20 answers."
     assert (at_half.load.connections, at_half.load.rate) == (64, 1066)
+    assert measured.drain_s == pytest.approx(0.02)
+    assert at_half.drain_s == 0
+    longer_s = measured.pauses.margin_s - replace(measured, drain_s=0.0).pauses.margin_s
+    assert longer_s == pytest.approx(0.02), "the server still answers 64 requests when the load tool ends"
     assert "2,133 requests/s of the slowest cell, stack=node" in rate
 
 
