@@ -217,12 +217,13 @@ class _Writer:
         return cell, base, f" ({common})" if common else ""
 
     def _at_connections(self, ratio: Ratio) -> str:
-        """Return the common connections of two cells where a rate is below its limit, and so depends on them."""
+        """Return the connections of two cells where a rate is below its limit, and so depends on them."""
         cells = (ratio.cell_id, ratio.baseline)
-        numbers = {self.connections.get(cell) for cell in cells}
-        if ratio.metric != RPS or len(numbers) > 1 or not any(map(self._is_below_limit, cells)):
+        numbers = list(dict.fromkeys(self.connections[cell] for cell in cells if cell in self.connections))
+        if ratio.metric != RPS or not numbers or not any(map(self._is_below_limit, cells)):
             return ""
-        return f" at {units.counted(self.connections[ratio.cell_id], 'connection')}"
+        *others, last = numbers
+        return f" at {''.join(f'{number:,} and ' for number in others)}{units.counted(last, 'connection')}"
 
     def _is_below_limit(self, cell: str) -> bool:
         """Return True for a cell with fewer connections than at its knee, or without a limit within its curve."""

@@ -17,7 +17,7 @@ from benchkit.comparison.components import Component, answer_components
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.comparison.why import answer_time_sentence
-from benchkit.judge.load_curve import LoadCurve, load_curve
+from benchkit.judge.load_curve import LoadCurve, load_curve, slots_clause
 from benchkit.models.base import Frozen
 from benchkit.models.design import stack_of
 from benchkit.models.metrics import P50, P99, P999, PERCENTILES
@@ -128,14 +128,15 @@ def _with_stated_slots(curve: LoadCurve, stack: Mapping[str, Any]) -> LoadCurve:
         words += [f"{name}={value}" for name, value in (service.get("env") or {}).items()]
         words += [f"{name}: {value}" for name, value in service.items() if isinstance(value, int)]
         stated |= {match[0]: int(match["number"]) for text in words for match in _STATED.finditer(text)}
-    slots = curve.limit.whole_slots
-    agreeing = [text for text, number in stated.items() if number == slots]
-    if not agreeing and math.prod(stated.values()) == slots and stated:
-        agreeing = list(stated)
-    if not agreeing:
+    possible = curve.limit.possible_slots
+    agreeing = {text: number for text, number in stated.items() if number in possible}
+    if not agreeing and math.prod(stated.values()) in possible and stated:
+        agreeing = dict.fromkeys(stated, math.prod(stated.values()))
+    if len(set(agreeing.values())) != 1:
         return curve
-    names = " and ".join(f"`{text}`" for text in agreeing)
-    limit = curve.limit.model_copy(update={"evidence": f"{curve.limit.evidence}; stated by {names}"})
+    names, number = " and ".join(f"`{text}`" for text in agreeing), next(iter(agreeing.values()))
+    evidence, clause = f"{curve.limit.evidence}; stated by {names}", slots_clause(units.counted(number, "request"))
+    limit = curve.limit.model_copy(update={"whole_slots": number, "clause": clause, "evidence": evidence})
     return curve.model_copy(update={"limit": limit})
 
 

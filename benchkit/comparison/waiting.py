@@ -66,5 +66,5 @@ def _wait_s(cell: str, data: RunData, curve: LoadCurve | None) -> float | None:
 def _queue(cell: str, data: RunData, curve: LoadCurve) -> str:
     """Return how many requests of a cell are served at a time in its trials, and how many wait; empty without slots."""
     connections = data.trials.loc[data.trials["cell_id"].eq(cell) & data.trials["kind"].eq("measure"), "connections"]
-    slots, most = curve.limit.whole_slots, int(connections.iloc[-1]) if len(connections) else 0
+    slots, most = curve.limit.whole_slots or 0, int(connections.iloc[-1]) if len(connections) else 0
     return f"{slots} of {most} requests are served, and {most - slots} wait" if 0 < slots < most else ""

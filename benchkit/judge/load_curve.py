@@ -37,10 +37,10 @@ REFUSED = 0.01
 LEAST_SLOTS = 0.9
 """Slots below which a pool cannot be the limit: it serves at least one request at a time."""
 WHOLE_WITHIN = 0.05
-"""Relative error of slots, up to which they are rounded up to a whole number, or that of their interval."""
+"""Relative error of slots, by which a whole number may be larger, if their interval is not wider."""
 OUTSIDE_SLOT = 0.1
 """Largest part of the time of an answer in which its request is in no slot: the load tool sends it, and the server
-reads it. It counts as part of X · R, so that slots are rounded down by up to as much: 8.45 are 8."""
+reads it. It is part of X · R, so that a whole number may be smaller by as much: 8.45 are 8."""
 MOST_UNSURE = 1.25
 """Upper end of the interval over the number of slots, above which the number is not stated."""
 ROUND_WITHIN = 0.003
@@ -63,11 +63,13 @@ class CurveLimit(Frozen):
     slots: float | None = None
     slots_low: float | None = None
     slots_high: float | None = None
+    whole_slots: int | None = None
+    """The only whole number that `slots` may be, or that of them which the stack states."""
 
     @property
-    def whole_slots(self) -> int:
-        """The largest whole number of slots, of at least 1, that `slots` may be; 0 for other limits."""
-        return 0 if self.slots is None else _whole(self.slots, self.slots_high)
+    def possible_slots(self) -> range:
+        """Whole numbers that `slots` may be."""
+        return _whole_numbers(self.slots or 0.0, self.slots_high)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -163,7 +165,7 @@ def _best(points: Sequence[LoadCurveRow]) -> LoadCurveRow:
 
 
 def _usable(points: Sequence[LoadCurveRow]) -> Sequence[LoadCurveRow]:
-    return [point for point in points if (point.failed or 0.0) <= MOST_FAILED] or points
+    return [point for point in points if point.rps and (point.failed or 0.0) <= MOST_FAILED] or points
 
 
 def _knee_place(points: Sequence[LoadCurveRow]) -> int | None:
@@ -237,15 +239,25 @@ def _limit_of_server(
         lock = "" if slots < LEAST_SLOTS else f", or a lock that each request holds for {units.seconds(1 / rate)}"
         clause = f"is limited to {units.requests_per_s(rate)} by a rate limiter{lock}"
         return CurveLimit(kind="rate", clause=clause, evidence="requests wait while the CPU is idle")
-    whole, reach = _whole(slots, high), max(OUTSIDE_SLOT * slots, (high or slots) - slots)
-    requests = units.counted(whole, "request") if abs(slots - whole) <= reach else f"{slots:.3g} requests"
+    possible = _whole_numbers(slots, high)
+    whole = possible[0] if len(possible) == 1 else None
+    about = "about " if len(possible) > 1 else ""
+    requests = f"{about}{slots:.3g} requests" if whole is None else units.counted(whole, "request")
     interval = "" if low is None or high is None else f", 95 % CI {low:.3g} to {high:.3g}"
-    clause, evidence = f"serves {requests} at a time", f"rate × response time = {slots:.3g}{interval}"
-    return CurveLimit(kind="slots", clause=clause, evidence=evidence, slots=slots, slots_low=low, slots_high=high)
+    clause, evidence = slots_clause(requests), f"rate × response time = {slots:.3g}{interval}"
+    return CurveLimit(
+        kind="slots", clause=clause, evidence=evidence, slots=slots, slots_low=low, slots_high=high, whole_slots=whole
+    )
 
 
-def _whole(slots: float, high: float | None) -> int:
-    return max(1, math.floor(slots + min(0.5, max(WHOLE_WITHIN * slots, (high or slots) - slots))))
+def slots_clause(requests: str) -> str:
+    """Return what a server with slots does, as a predicate."""
+    return f"serves {requests} at a time"
+
+
+def _whole_numbers(slots: float, high: float | None) -> range:
+    most = max((1 + WHOLE_WITHIN) * slots, high or slots)
+    return range(max(1, math.ceil((1 - OUTSIDE_SLOT) * slots)), math.floor(most) + 1)
 
 
 def _slots(flat: Sequence[LoadCurveRow], before: Sequence[LoadCurveRow]) -> tuple[float, float | None, float | None]:

@@ -109,7 +109,7 @@ class FoundLoads:
             most = most_connections(points) if points else MOST_CONNECTIONS
             knee = min(row.connections, most)
             saturated = math.ceil(SATURATED * saturation(points)) if points else knee
-            below = {point.connections: point.rps for point in points if point.connections < knee}
+            below = {point.connections: point.rps for point in points if point.rps and point.connections < knee}
             self._curves[row.cell_id] = _Knee(
                 knee, row.rps * (1 - refused), min(most, max(knee, saturated)), most, below
             )
@@ -161,7 +161,7 @@ class FoundLoads:
         least_s, step_s = 0.0, SLICE_STEP_S
         for name, cell in self._cells(plan).items():
             if cell.load.share_of_slowest is None:
-                responses_s = cell.load.streams * self._responses_s(name, self._connections_of(cell))
+                responses_s = self._responses_s(name, self._connections_of(cell))
                 least_s = max(least_s, responses_s if cell.load.at_knee else min(responses_s, LONGEST_SLICE_S))
                 step_s = max(step_s, get_tool(cell.load.tool).limits.duration_step_s or 0.0)
         return round(math.ceil(round(least_s / step_s, 6)) * step_s, 3)

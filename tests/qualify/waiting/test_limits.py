@@ -35,7 +35,7 @@ def require_slots(curve: dict[str, Any], true: int) -> None:
         return
     assert limit["kind"] == "slots", limit
     assert true / MOST_UNSURE <= limit["slots"] <= true * MOST_UNSURE, limit
-    assert re.search(r"serves \d+(\.\d+)? requests? at a time", limit["sentence"]), limit
+    assert re.search(r"serves (about )?\d+(\.\d+)? requests? at a time", limit["sentence"]), limit
 
 
 def test_pools_are_named_and_answer_at_an_equal_held_rate(cli: Cli, waiting_server: Path) -> None:

@@ -122,7 +122,9 @@ def test_a_rate_below_the_limit_is_that_of_its_connections(run: RunData) -> None
     assert rate.endswith("): each does not reach its limit with 32 connections.")
     other = below.trials["connections"].mask(below.trials["cell_id"].eq(CELL), 32)
     rate, *_ = answer_of_run(replace(below, trials=below.trials.assign(connections=other))).sentences
-    assert rate.startswith("cell handled 0.50× the requests of base (")
+    assert rate.startswith("cell handled 0.50× the requests of base at 32 and 16 connections (")
+    no_trials = below.trials[below.trials["kind"] != "measure"]
+    assert answer_of_run(replace(below, trials=no_trials)).trust == "no"
     rate, *_ = answer_of_run(replace(run, trials=run.trials.assign(connections=4))).sentences
     assert rate.startswith("cell handled 0.50× the requests of base at 4 connections (")
     assert rate.endswith(")."), "4 connections fill none of the 8 slots"
@@ -204,3 +206,15 @@ def test_options_that_state_the_slots_are_named(run: RunData, service: dict[str,
     assert limits == {
         "it serves 8 requests at a time (rate × response time = 8, 95 % CI 8 to 8" + (f"; {named})" if named else ")")
     }
+
+
+@pytest.mark.parametrize(("workers", "requests"), [("32", "32 requests"), ("8", "about 33.9 requests")])
+def test_stated_slots_are_chosen_among_those_that_agree(run: RunData, workers: str, requests: str) -> None:
+    service = {"run": ["gunicorn", "-w", workers]}
+    stacks = {name: {"entry": "app", "services": {"app": service}} for name in ("cell", "base")}
+    manifest = run.manifest.model_copy(update={"scenario": {**run.manifest.scenario, "stacks": stacks}})
+    one = pd.DataFrame([points(CELL)[0]])
+    numbers = [2**power for power in range(9)]
+    rows = pd.concat([one.assign(connections=n, in_flight=float(n), rps=min(n, 33.9) / 0.01) for n in numbers])
+    (curve,) = cell_curves(replace(run, manifest=manifest, table=lambda _: rows))
+    assert curve.curve.limit.sentence.startswith(f"it serves {requests} at a time (")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchkit import units
-from benchkit.judge.load_curve import LimitKind, is_complete, knee_of, load_curve, most_connections
+from benchkit.judge.load_curve import LimitKind, is_complete, knee_of, load_curve, most_connections, saturation
 from benchkit.models.rows import LoadCurveRow
 from benchkit.models.thresholds import Thresholds
 
@@ -51,22 +51,30 @@ def test_a_pool_is_known_by_its_slots(slots: int, knee: int) -> None:
     found = load_curve(points, Thresholds())
     assert (found.knee, found.limit.kind) == (knee, "slots")
     assert found.limit.slots == pytest.approx(slots)
-    assert f"serves {units.counted(slots, 'request')} at a time" in found.limit.sentence
+    requests = units.counted(slots, "request") if slots < 10 else f"about {slots} requests"
+    assert f"serves {requests} at a time" in found.limit.sentence
     assert found.answer_s == pytest.approx(0.0053)
     assert found.rps == pytest.approx(slots / 0.0053)
 
 
 @pytest.mark.parametrize(
-    ("slots", "service_s", "requests"),
-    [(8, 0.0050, "8 requests"), (8, 0.0051, "8 requests"), (5, 0.0053, "5 requests"), (1, 0.0042, "1.26 requests")],
+    ("slots", "service_s", "requests", "whole"),
+    [
+        (8, 0.0050, "8 requests", 8),
+        (8, 0.0051, "8 requests", 8),
+        (5, 0.0053, "5 requests", 5),
+        (1, 0.0042, "1.26 requests", None),
+        (32, 0.0050, "about 33.9 requests", None),
+    ],
 )
-def test_time_outside_a_slot_adds_none(slots: int, service_s: float, requests: str) -> None:
+def test_time_outside_a_slot_adds_none(slots: int, service_s: float, requests: str, whole: int | None) -> None:
     """Each answer takes 5.3 ms, of which its slot is in use for a part."""
-    points = [point(2**power, min(2**power / 0.0053, slots / service_s)) for power in range(7)]
+    points = [point(2**power, min(2**power / 0.0053, slots / service_s)) for power in range(9)]
     found = load_curve(points, Thresholds()).limit
     assert found.sentence.startswith(f"it serves {requests} at a time (")
     assert found.slots == pytest.approx(slots * 0.0053 / service_s)
-    assert found.whole_slots == slots
+    assert found.whole_slots == whole
+    assert slots in found.possible_slots or whole is None
 
 
 def test_slots_are_known_where_workers_divide_connections_unevenly() -> None:
@@ -110,6 +118,11 @@ def test_a_rate_limiter_lets_less_than_one_request_in_at_a_time_or_has_a_round_r
 def test_points_without_an_answer_are_not_part_of_the_rate() -> None:
     points = [*curve(4, 0.01), point(64, 0.0, failed=1.0)]
     assert load_curve(points, Thresholds()).rps == pytest.approx(400)
+
+
+def test_a_curve_that_begins_without_answers_has_a_knee() -> None:
+    points = [point(1, 0.0), *(point(2**power, min(2**power, 8) / 0.01) for power in range(1, 6))]
+    assert saturation(points) == pytest.approx(8)
 
 
 def test_a_rate_that_grows_to_the_end_has_no_knee() -> None:

@@ -171,6 +171,17 @@ def test_slices_for_too_many_connections_are_not_longer_than_two_seconds() -> No
     assert FoundLoads(at_knees({"stack=go": points}), points).slice_s(TRIAL, whole) == LONGEST_SLICE_S, "and not 38 s"
 
 
+def test_points_without_answers_are_no_rates() -> None:
+    load = Load.model_validate({"tool": "h2load", "connections": 1, "duration_s": 1, "rate": "half"})
+    points = [
+        point(1, 0.0, trial_id="stack=go"),
+        *(point(2**n, min(2**n, 8) / 0.01, trial_id="stack=go") for n in range(1, 6)),
+    ]
+    whole = replace(plan(), cells=(planned(load),), design="sliced", experiment=SLICED)
+    loads = FoundLoads(at_knees({"stack=go": points}), points)
+    assert loads.cell_of(TRIAL, whole)[0].drain_s == pytest.approx(1 / 200)
+
+
 def test_a_cell_at_a_rate_has_slices_as_planned() -> None:
     """A rate needs few of its connections."""
     load = LOAD.model_copy(update={"connections": 256})
