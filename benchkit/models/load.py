@@ -146,7 +146,8 @@ class Load(Frozen):
     )
     share_of_slowest: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
-        description="target rate as a share of the slowest cell's at full speed, which the run measures first",
+        description="target rate as a share of the slowest cell's at full speed with its connections, which the run "
+        "measures first",
         examples=[0.5],
     )
     capacity: CapacityGoal | None = Field(

@@ -120,7 +120,7 @@ def test_no_tool_leaves_a_secret_anywhere(
     assert dict(zip(trials["tool"], trials["non_2xx"].fillna(0), strict=True)) == dict.fromkeys(tools, 0)
     served = dict(zip(trials["tool"], trials["requests"], strict=True))
     assert all(served[tool] > 0 for tool in tools), f"the server refuses requests without the header: {served}"
-    assert seen.programs == IN_ARGUMENTS & set(tools)
+    assert seen.programs - {"env"} == IN_ARGUMENTS & set(tools), "env becomes siege"
     assert seen.modes == {HEADER_FILES[tool]: 0o600 for tool in tools if tool in HEADER_FILES}
     outputs = [done, cli("results", "push", run, remote.as_uri()), cli("plan", path, "--lab", lab.name, "--json")]
     outputs.append(cli("report", run, "-o", exported))

@@ -33,8 +33,12 @@ def test_load_curves_and_held_rates_have_the_protocol_of_the_cell(lab: Lab, run_
 def test_capacities_are_searched_before_rates_are_held(lab: Lab, run_study: RunStudy) -> None:
     ran = run_study(lab.inventory(), "efficiency", "blocks=1", 'factors.stack=["nethttp", "nginx-go"]')
     measured = ran.trials[ran.trials["kind"] == "measure"]
-    calibrated = ran.trials[ran.trials["kind"] == "calibrate"]
-    assert set(measured["rate_requested"]) == {float(int(0.5 * calibrated["rps"].min()))}
+    at_knee = ran.trials.loc[ran.trials["kind"] == "calibrate", ["trial_id", "connections", "rps"]]
+    points = ran.table("load_curve").merge(at_knee, on="trial_id", suffixes=("", "_knee"))
+    points = points[points["connections"] == 16]  # as in the scenario
+    carried = points["rps"].where(points["connections_knee"] > 16, points["rps_knee"])
+    assert len(carried) == 2
+    assert set(measured["rate_requested"]) == {float(int(0.5 * carried.min()))}
 
 
 @database
