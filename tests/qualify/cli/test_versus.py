@@ -157,4 +157,5 @@ def test_one_server_alone_is_measured_from_a_lab(cli: Cli, lab: Lab, serve: Call
     assert float(lines["RPS"].replace(",", "")) > 0
     assert lines["p99"].startswith("at ")
     assert "it is compared with nothing" in done.out
-    assert "limit is unknown" in done.out, "nobody watches its host"
+    limit = re.search(r"is not watched, so its limit is unknown|does not reach its limit", done.out)
+    assert limit, "a limit needs a host that is watched; noise can make a flat curve grow"
