@@ -15,8 +15,8 @@ from benchkit.lab.choice import remove_abandoned
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabSpec
 
-# A busy machine is no failure.
-settings.register_profile("benchkit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is no failure, and the same examples are tried each time.
+settings.register_profile("benchkit", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("benchkit")
 
 pytest_plugins = ("tests.support.browser", "tests.support.snapshots")

@@ -220,7 +220,8 @@ def print_comparison(
         print(f"{labels[cell_id]}: {cause}, and was killed after each trial, which took time from the comparison.")
     if is_interrupted:
         cells = sum(cell.unsupported is None for cell in data.manifest.cells)
-        blocks = int((data.trials.groupby("block").size() == cells).sum())
+        measured = data.trials[data.trials["kind"] == "measure"]
+        blocks = int((measured.groupby("block").size() == cells).sum())
         most = "" if until_of(data.manifest.scenario) is None else "at most "
         print(f"Interrupted after {blocks} of {most}{data.manifest.blocks} blocks.")
     _print_places(outcome, store, save, has_report=not is_interrupted)

@@ -54,10 +54,10 @@ def measure_curve(block: Block) -> None:
     points: list[LoadCurveRow] = []
     window_s = POINT_S
     drain(trial)
-    for connections in _levels(trial):
+    for number, connections in enumerate(_levels(trial)):
         cell = _cell_at(trial.cell, connections, window_s)
         before = cpu_s_of_services(block, snapshot_hosts(block))
-        runs = _run(block, cell)
+        runs = _run(block, cell, f"curve{number}")
         after = cpu_s_of_services(block, snapshot_hosts(block))
         try:
             result = _result(block, cell, runs)
@@ -68,6 +68,10 @@ def measure_curve(block: Block) -> None:
                 raise
         used = {name: after[name] - before[name] for name in before.keys() & after}
         point = _point(trial, cell, result, runs, used)
+        if points and points[-1].connections == connections:
+            if point.rps < points[-1].rps:
+                continue
+            points.pop()
         cells[connections], runs_at[connections] = cell, runs
         points.append(point)
         if is_complete(points):
@@ -91,9 +95,14 @@ def measure_curve(block: Block) -> None:
 
 
 def _levels(trial: Trial) -> Iterator[int]:
-    """Yield numbers of connections: from one for each thread of a generator, doubled up to the limit of open files."""
+    """Yield numbers of connections: from one for each thread of a generator, doubled up to the limit of open files.
+
+    The first is measured twice, and the higher rate counts: the slots of a lock depend on this point alone, and a pause
+    of the machine lowers its rate.
+    """
     files = min(generator.nofile for generator in trial.cell.generators) - EXTRA_FILES
     connections = len(trial.cell.generators) * trial.cell.load.threads
+    yield connections
     while connections <= min(MOST_CONNECTIONS, files * len(trial.cell.generators)):
         yield connections
         connections *= 2
@@ -108,9 +117,12 @@ def _cell_at(cell: PlannedCell, connections: int, window_s: float) -> PlannedCel
     return with_load(cell, cell.load.model_copy(update={**window, **free, "connections": connections}))
 
 
-def _run(block: Block, cell: PlannedCell) -> list[GeneratorRun]:
-    """Run the load of a point; its window begins when all connections are open, if its tool can wait for that."""
-    name, window_s = f"curve{cell.load.connections}", cell.load.duration_s or POINT_S
+def _run(block: Block, cell: PlannedCell, name: str) -> list[GeneratorRun]:
+    """Run the load of a point; `name` is that of its files.
+
+    Its window begins when all connections are open, if its tool can wait for that.
+    """
+    window_s = cell.load.duration_s or POINT_S
     generators = tuple(each.as_slice(window_s, cell.pauses.lead_s) for each in cell.generators)
     slices = [PlannedSlice(name, name, generators)]
     place_inputs(block.hosts, slices, block.folder)

@@ -51,7 +51,7 @@ def used_s(agent: AgentLink, process: ops.ProcessReport) -> float:
 
 
 def stop(agent: AgentLink, process: ops.ProcessReport) -> None:
-    assert agent.call_within(10, ProcessTable.stop, [process.id], signal.SIGTERM, 0.3).survivors == []
+    assert agent.call_within(60, ProcessTable.stop, [process.id], signal.SIGTERM, 30.0).survivors == []
 
 
 def test_the_quota_of_a_role_applies_and_its_throttling_is_seen(agent: AgentLink, workdir: Path, half: str) -> None:

@@ -94,14 +94,14 @@ def use_sockets(ask: Asker, link: AgentLink, workdir: Path) -> None:
     path = workdir / "server.sock"
     at = ops.SocketAddress("unix", str(path))
     with server_at(path):
-        assert ask(link, SocketProbes.probe_port, at, 5).reached
-        found = ask(link, SocketProbes.get_http, at, 5)
+        assert ask(link, SocketProbes.probe_port, at, 60).reached
+        found = ask(link, SocketProbes.get_http, at, 60)
     assert (found.status, found.body) == (200, b"hi")
     assert ask(link, SocketProbes.port_owners, [1]) == {1: []}
 
 
 def use_processes(ask: Asker, link: AgentLink, workdir: Path) -> None:
-    completed = ask(link, ProcessTable.run, ops.ProcessSpec(["cat"]), 5, 99, b"in")
+    completed = ask(link, ProcessTable.run, ops.ProcessSpec(["cat"]), 60, 99, b"in")
     assert (completed.body, completed.timed_out) == (b"in", False)
     seconds = f"60.{os.getpid()}"  # no other process here has its command line
     sleeper = ask(link, ProcessTable.start, ops.ProcessSpec(["sleep", seconds]))
@@ -115,7 +115,7 @@ def use_processes(ask: Asker, link: AgentLink, workdir: Path) -> None:
     (stopped,) = ask(link, ProcessTable.stop, [sleeper.id], signal.SIGTERM, 5).processes
     assert stopped.ended is not None
     now_ns = ask(link, Agent.read_clocks).monotonic_ns
-    start = ops.ScheduledStart("load", ops.ProcessSpec(["true"]), now_ns, now_ns + 5_000_000_000, grace_s=1.0)
+    start = ops.ScheduledStart("load", ops.ProcessSpec(["true"]), now_ns, now_ns + 60_000_000_000, grace_s=1.0)
     (scheduled,) = ask(link, Timetable.run, [start])
     assert scheduled.process.ended is not None
     assert (scheduled.process.ended.exit_code, scheduled.overran) == (0, False)

@@ -15,6 +15,7 @@ from benchkit.agent import operations as ops
 from benchkit.agent.files import FileStore
 from benchkit.agent.processes import ProcessTable
 from benchkit.hosts.agent_link import AgentLink, RefusedError
+from tests.support.waiting import wait_until
 
 
 def start(
@@ -27,7 +28,7 @@ def start(
     return agent.call(ProcessTable.start, ops.ProcessSpec(argv, **spec), at_ns)
 
 
-def wait(agent: AgentLink, number: int, timeout_s: float = 10) -> ops.ProcessReport:
+def wait(agent: AgentLink, number: int, timeout_s: float = 60) -> ops.ProcessReport:
     return agent.call_within(timeout_s, ProcessTable.wait, number, timeout_s)
 
 
@@ -41,7 +42,7 @@ def ended(report: ops.ProcessReport) -> ops.ExitStatus:
     return report.ended
 
 
-def stop(agent: AgentLink, *processes: ops.ProcessReport, grace_s: float = 2) -> ops.StoppedProcesses:
+def stop(agent: AgentLink, *processes: ops.ProcessReport, grace_s: float = 30) -> ops.StoppedProcesses:
     ids = [each.id for each in processes]
     return agent.call_within(grace_s + 5, ProcessTable.stop, ids, signal.SIGTERM, grace_s)
 
@@ -81,7 +82,9 @@ def test_a_program_that_is_not_there(agent: AgentLink) -> None:
 def test_run_ends_a_command_with_its_children_when_the_time_is_up(
     agent: AgentLink, has_ended: Callable[[int], bool]
 ) -> None:
-    completed = run(agent, "/bin/sh", "-c", "trap '' TERM; echo $$; sleep 60 & wait; sleep 60", timeout_s=0.5)
+    line = "trap '' TERM; echo $$; sleep 60 & wait; sleep 60"
+    times = (run(agent, "/bin/sh", "-c", line, timeout_s=timeout_s) for timeout_s in (0.5, 2, 8, 20))
+    completed = next(each for each in times if each.body)  # a busy machine may not start it in time
     assert completed.timed_out
     assert has_ended(int(completed.body))
 
@@ -136,8 +139,8 @@ def test_open_files_are_limited_for_the_process_only(agent: AgentLink) -> None:
 
 def test_stopping_takes_descendants_too(agent: AgentLink, has_ended: Callable[[int], bool]) -> None:
     process = start(agent, "/bin/sh", "-c", "sleep 61 & sleep 62 & wait")
-    while len(tree := members(agent, process)) < 2:
-        pass
+    wait_until(lambda: len(members(agent, process)) == 2)
+    tree = members(agent, process)
     answer = stop(agent, process)
     assert (answer.killed, answer.survivors) == ([], [])
     assert ended(answer.processes[0]).signal == signal.SIGTERM
@@ -148,8 +151,7 @@ def test_stopping_takes_descendants_too(agent: AgentLink, has_ended: Callable[[i
 
 def test_what_ignores_the_signal_is_killed_after_the_grace(agent: AgentLink) -> None:
     process = start(agent, "/bin/sh", "-c", "trap '' TERM; sleep 60; sleep 60", stdout=ops.ToFile("t", 9))
-    while "sleep" not in members(agent, process):
-        pass
+    wait_until(lambda: "sleep" in members(agent, process))
     began = time.monotonic()
     answer = stop(agent, process, grace_s=0.3)
     assert time.monotonic() - began > 0.25
@@ -184,14 +186,11 @@ def test_a_daemon_that_left_its_session_is_still_ours(agent: AgentLink, has_ende
 
 
 def test_cpu_time_counts_what_ended_too(agent: AgentLink) -> None:
-    spin = f"{sys.executable} -c 'sum(range(4_000_000))'"
+    spin = f"{sys.executable} -c 'import time\nwhile time.process_time() < 0.1: pass'"
     process = start(agent, "/bin/sh", "-c", f"{spin}; {spin} & wait; sleep 60")
-    while "sleep" not in members(agent, process):
-        time.sleep(0.01)
+    wait_until(lambda: "sleep" in members(agent, process))
     used = agent.call(ProcessTable.cpu_times, [process.id])[process.id]
-    part = f"{sys.executable} -c 'sum(range(1_000_000))'"  # an eighth, as the speed of a core may double
-    alone = end(agent, start(agent, "/bin/sh", "-c", part)).user_s
-    assert used.user_s > alone
+    assert used.total_s > 0.15, "both, counted in ticks of at most 10 ms"
     stop(agent, process)
     after = agent.call(ProcessTable.cpu_times, [process.id])[process.id]
     assert after.user_s >= used.user_s - 0.02, "what was counted in ticks comes back exact"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 import signal
-import time
 
 import pytest
 
-from tests.qualify.chaos.kit import HERE, SOON_S, Bench
-from tests.support.containers.fixtures import engine_state
+from tests.qualify.chaos.kit import HERE, Bench
+from tests.support.containers.fixtures import engine_state, wait_for_engine_state
 from tests.support.needs import containers
 
 pytestmark = [containers, pytest.mark.skipif(shutil.which("ab") is None, reason="ab is not installed")]
@@ -23,15 +22,7 @@ def test_nothing_is_left_of_containers_whose_controller_was_killed(bench: Bench,
     before = engine_state(bench.lab, "sut")
     killed = bench.run(SCENARIO, "--set", "load.request_count=1000000", crash=point)
     assert killed.code == -signal.SIGKILL
-    wait_until_like(before, bench)
-
-
-def wait_until_like(before: list[str], bench: Bench) -> None:
-    """Wait until nothing of an engine is left on a host; conmon and the kernel clean up after a removed container."""
-    deadline = time.monotonic() + 2 * SOON_S  # an engine takes seconds for each of its commands on a busy machine
-    while (now := engine_state(bench.lab, "sut")) != before:
-        assert time.monotonic() < deadline, sorted({*before} ^ {*now})
-        time.sleep(0.5)
+    wait_for_engine_state(before, bench.lab, "sut")
 
 
 def test_a_killed_run_of_containers_is_resumed_and_leaves_nothing(bench: Bench) -> None:
@@ -40,4 +31,4 @@ def test_a_killed_run_of_containers_is_resumed_and_leaves_nothing(bench: Bench) 
     resumed = bench.run("--resume", "latest")
     assert resumed.code == 0, resumed.err
     assert bench.progress().status == "done"
-    wait_until_like(before, bench)
+    wait_for_engine_state(before, bench.lab, "sut")

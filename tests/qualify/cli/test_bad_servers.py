@@ -35,7 +35,7 @@ def stack(fault: str) -> Mapping[str, object]:
         "run": f"python3 {FAULTY.name} {fault} {{host}} {{port}}",
         "files": [str(FAULTY)],
         "ready": {"within_s": READY_S},
-        "stop": {"within_s": 0.3},
+        **({"stop": {"within_s": 0.3}} if fault == "ignores-term" else {}),
     }
     return {"entry": "app", "services": {"app": app}}
 

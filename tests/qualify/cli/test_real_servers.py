@@ -9,7 +9,8 @@ import pytest
 from tests.qualify.cli.test_bisect import ON_A_BUSY_MACHINE
 from tests.support.real_servers.servers import compare_with_loop
 
-SHORT = ("--duration", "24", "--at", "off", "--blocks", "3", "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
+THRESHOLDS = ("--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
+SHORT = ("--duration", "24", "--at", "off", "--blocks", "3", "--ready-within", "60", *THRESHOLDS)
 
 
 @pytest.mark.parametrize(("name", "tool"), [("gunicorn sync", "hey"), ("php -S", "hey"), ("uvicorn", "h2load")])

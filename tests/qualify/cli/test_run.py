@@ -76,6 +76,16 @@ def _state(hosts: Hosts) -> list[dict[str, Any]]:
     ]
 
 
+def require_bytes(known: pd.DataFrame) -> None:
+    """Check the bytes of each answer, of trials of which no pause of the machine ended a slice.
+
+    12 are body and 141 headers, of Go alone and through nginx; at held rates the body counts.
+    """
+    assert {"measure", "held"} <= set(known["kind"])
+    expected = known["kind"].map({"calibrate": 153, "measure": 153, "held": 12})
+    assert ((known["bytes_total"] / known["requests"] - expected).abs() < 1).all()
+
+
 @pytest.mark.usefixtures("undisturbed")
 def test_quickstart_from_plan_to_report(cli: Cli, inventory: Inventory, tmp_path: Path, lab: Lab) -> None:
     hosts = inventory()
@@ -94,11 +104,9 @@ def test_quickstart_from_plan_to_report(cli: Cli, inventory: Inventory, tmp_path
     assert list(frame.sort_values("trial_id")[["kind", "cell_id"]].itertuples(index=False, name=None)) == order
     assert (frame["run_id"] == summary["run_id"]).all()
     assert (frame["requests"] > 0).all()
-    assert (frame[["errors_timeout", "non_2xx"]] == 0).all().all()  # h2load does not tell other kinds
+    assert not frame[["errors_timeout", "non_2xx"]].fillna(0).any(axis=None)  # h2load does not tell other kinds
     assert (frame["overhead_s"] > 0).all()
-    # 12 bytes of body and 141 of headers in every answer, of Go alone and through nginx; at held rates the body counts.
-    answer_bytes = frame["kind"].map({"calibrate": 153, "measure": 153, "held": 12})
-    assert ((frame["bytes_total"] / frame["requests"] - answer_bytes).abs() < 1).all()
+    require_bytes(frame[frame["bytes_total"].notna()])
     assert (frame.loc[frame["kind"] != "calibrate", "server_cpu_s_per_request"] > 0).all()
     assert set(frame["verdict"]) <= {"valid", "suspect", "invalid"}
 

@@ -57,7 +57,7 @@ class Seen:
     def look(self) -> None:
         """Look at all processes."""
         for process in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
+            with suppress(OSError, UnicodeDecodeError):  # also of other labs
                 arguments = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
                 if any(CREDENTIALS in argument for argument in arguments):
                     self.programs.add(Path(arguments[0]).name)

@@ -14,7 +14,7 @@ from tests.support.needs import containers
 
 pytestmark = containers
 THRESHOLDS = ("--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
-LOAD = ("--duration", "24", "--at", "off", "--blocks", "3", "--differs", "body", *THRESHOLDS)
+LOAD = ("--duration", "24", "--at", "off", "--blocks", "3", "--differs", "body", "--ready-within", "60", *THRESHOLDS)
 
 
 def test_two_images_are_compared(cli: Cli, tmp_path: Path) -> None:

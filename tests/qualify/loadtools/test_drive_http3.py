@@ -106,7 +106,7 @@ def test_server_and_tool_count_the_same_requests(tool: str, streams: int, server
     assert result.rps is not None
     assert result.latency.mean_s is not None
     in_flight = result.rps * result.latency.mean_s  # by Little's law, less a part of the time for opening connections
-    assert 0.6 * load.in_flight < in_flight < 1.1 * load.in_flight
+    assert 0.3 * load.in_flight < in_flight < 1.1 * load.in_flight
 
 
 def test_openloop_holds_a_rate_and_states_when_it_sent(server: Http3Server, tmp_path: Path) -> None:

@@ -271,10 +271,9 @@ def test_a_rate_is_kept_by_several_generators_together(lab: Lab, tmp_path: Path)
     _, outcome = run_sliced(scenario, lab, store)
     assert outcome.failures == {}
     trials = _table(store, "trials")
-    # A busy machine delays requests. One process alone sends half of them, and two with the whole rate twice as many.
-    assert trials["requests"].between(0.55 * RATE * window_s, 1.1 * RATE * window_s).all()
+    assert (trials["requests"] <= 1.1 * RATE * window_s).all(), "two with the whole rate would send twice as many"
     for record in outcome.run.records():
-        assert [generator.number for generator in record.generators] == [1, 2]
+        assert [(each.number, each.load.rate) for each in record.generators] == [(1, RATE / 2), (2, RATE / 2)]
         assert all(generator.result is not None and generator.result.requests for generator in record.generators)
     assert (
         _table(store, "slices").groupby("trial_id")["requests"].sum().sort_index()

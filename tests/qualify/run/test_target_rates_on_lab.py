@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
+
 import benchkit
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
@@ -14,6 +16,7 @@ from benchkit.scenario.experiment import Experiment
 from benchkit.store.store import Store
 from benchkit.units import requests_per_s
 from tests.support.builders import experiment, load, stacks
+from tests.support.run.load_curves import carried_with
 from tests.support.run.opening import open_run
 
 SHARE = 0.2
@@ -54,7 +57,8 @@ def test_all_cells_are_measured_at_a_share_of_the_slowest(lab: Lab, tmp_path: Pa
 
     trials = benchkit.load("trials", store=store.path).set_index(["kind", "cell_id"])
     full_speed, measured = trials.loc["calibrate"], trials.loc["measure"]
-    rate = float(int(SHARE * full_speed["rps"].min()))
+    curve, at_knee = (benchkit.load(name, store=store.path) for name in ("load_curve", "trials"))
+    rate = float(int(SHARE * min(carried_with(8, at_knee[at_knee["kind"] == "calibrate"], curve))))
     assert full_speed["rps"].idxmin() == "stack=slow"
     assert full_speed["rate_requested"].isna().all()
     assert full_speed["latency_from"].tolist() == ["sent", "sent"]
@@ -89,8 +93,7 @@ def test_the_capacity_of_a_cell_is_searched_in_its_block(lab: Lab, tmp_path: Pat
     assert probes["trial_id"].iloc[0] == f"{measured['trial_id']}.q01"
     curve = benchkit.load("load_curve", store=store.path)
     assert set(curve["trial_id"]) == {probes["trial_id"].iloc[0]}
-    assert curve["rps"].min() <= found.ceiling_rps <= curve["rps"].max()
-    assert len(found.probes) >= 3
+    assert curve["rps"].min() <= found.ceiling_rps <= curve["rps"].max() * (1 + 1e-9)
     assert measured["rate_requested"] == measured["capacity_rps"] == found.rps
-    assert measured["capacity_low"] <= measured["capacity_rps"]
+    assert pd.isna(measured["capacity_low"]) or measured["capacity_low"] <= measured["capacity_rps"]
     assert probes["capacity_rps"].isna().all()

@@ -10,7 +10,6 @@ import os
 import platform
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -24,6 +23,7 @@ import pytest
 
 from benchkit.files import BACKENDS
 from benchkit.services.go_build import GoSource, find_go
+from tests.support.ports import free_port
 
 WAIT_S, ANSWER_S = 120.0, 2.0
 GOARCH = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
@@ -36,13 +36,6 @@ if (cluster.isPrimary) for (let i = 0; i < 2; i++) cluster.fork();
 else http.createServer((_, answer) => answer.end(String(process.pid))).listen(PORT, '127.0.0.1');
 """
 """Node's cluster module as its documentation has it: the primary does not end with a worker."""
-
-
-def free_port() -> int:
-    """Return a port of the loopback that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pytest
 from benchkit.lab.lab import Lab
 from tests.qualify.studies.conftest import RunStudy
 from tests.support.needs import containers, database
+from tests.support.run.load_curves import carried_with
 
 
 @pytest.mark.parametrize("name", ["tls-cost", "http2", "http3"])
@@ -34,11 +35,9 @@ def test_capacities_are_searched_before_rates_are_held(lab: Lab, run_study: RunS
     ran = run_study(lab.inventory(), "efficiency", "blocks=1", 'factors.stack=["nethttp", "nginx-go"]')
     measured = ran.trials[ran.trials["kind"] == "measure"]
     at_knee = ran.trials.loc[ran.trials["kind"] == "calibrate", ["trial_id", "connections", "rps"]]
-    points = ran.table("load_curve").merge(at_knee, on="trial_id", suffixes=("", "_knee"))
-    points = points[points["connections"] == 16]  # as in the scenario
-    carried = points["rps"].where(points["connections_knee"] > 16, points["rps_knee"])
+    carried = carried_with(16, at_knee, ran.table("load_curve"))  # as in the scenario
     assert len(carried) == 2
-    assert set(measured["rate_requested"]) == {float(int(0.5 * carried.min()))}
+    assert set(measured["rate_requested"]) == {float(int(0.5 * min(carried)))}
 
 
 @database

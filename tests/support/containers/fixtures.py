@@ -56,13 +56,21 @@ def engine_state(lab: Lab, host: str, engine: str = "podman") -> list[str]:
     return done.stdout.splitlines()
 
 
+def wait_for_engine_state(before: list[str], lab: Lab, host: str, engine: str = "podman") -> None:
+    """Wait until an engine has left nothing; conmon and the kernel clean up after a removed container."""
+    deadline = time.monotonic() + 100  # an engine takes seconds for each of its commands on a busy machine
+    while (now := engine_state(lab, host, engine)) != before:
+        assert time.monotonic() < deadline, sorted({*before} ^ {*now})
+        time.sleep(0.5)
+
+
 DOCKERD = """
 echo '{}' >/run/docker.json; rm -f /run/docker.pid; limit=$(ulimit -Hn)
 exec dockerd --config-file /run/docker.json --storage-driver vfs --default-ulimit "nofile=$limit:$limit" \
   --data-root /run/docker-data --exec-root /run/docker-exec --pidfile /run/docker.pid --host unix:///run/docker.sock \
 """
 """Start of a daemon with all that it writes in the host's own /run."""
-DOCKER_S = 60.0
+DOCKER_S = 180.0
 
 
 @contextmanager

@@ -93,9 +93,9 @@ PRINTED = "printed"
 
 
 def _run_tool(generator: Generator, folder: Path) -> bytes:
-    """Run the tool to its end, and return what it prints, from a file as on a host; siege may hang once at its end."""
+    """Run the tool to its end, and return what it prints, from a file as on a host; siege may hang at its end."""
     may_hang = generator.load.tool == "siege" and generator.load.duration_s is not None
-    attempts, timeout_s = (2, 15) if may_hang else (1, 60)
+    attempts, timeout_s = (5, 15) if may_hang else (1, 60)
     printed = folder / PRINTED
     while True:
         attempts -= 1

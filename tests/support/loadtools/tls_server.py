@@ -7,13 +7,14 @@ import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchkit.loadtools.tool import Target
 from benchkit.models.protocol import HttpProtocol, TlsOptions, is_tls
 from benchkit.services.certificates import RunCertificate
+from tests.support.ports import free_ports
 from tests.support.waiting import wait_until
 
 LISTEN: dict[HttpProtocol, str] = {"http1": "", "https1": " ssl", "h2": " ssl http2", "h2c": " http2"}
@@ -97,7 +98,7 @@ def tls_server(folder: Path, tls: TlsOptions) -> Iterator[TlsServer]:
     identity = "localhost", "127.0.0.1", tls.key
     (folder / "certificate.pem").write_bytes(RunCertificate(*identity, "certificate").read())
     (folder / "key.pem").write_bytes(RunCertificate(*identity, "key").read())
-    *numbers, status_port = _free_ports(len(LISTEN) + 1)
+    *numbers, status_port = free_ports(len(LISTEN) + 1)
     ports = dict(zip(LISTEN, numbers, strict=True))
     config = folder / "nginx.conf"
     config.write_text(
@@ -118,12 +119,6 @@ def tls_server(folder: Path, tls: TlsOptions) -> Iterator[TlsServer]:
             yield server
         finally:
             process.terminate()
-
-
-def _free_ports(number: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for _ in range(number)]
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _is_open(port: int) -> bool:

@@ -49,6 +49,8 @@ if fault == "goes-to-background":
     time.sleep(0.5)  # it listens after its parent has ended
 if fault == "ignores-term":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if fault == "leaves-children" and os.fork() == 0:
+    time.sleep(600)
 if fault == "slow":
     time.sleep(1.5)
 if fault == "loopback":

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import TESTS
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 FOLDER = TESTS / "support" / "waiting_servers"
@@ -40,12 +41,10 @@ def kit(program: Path, mode: str) -> str:
 @contextmanager
 def answering(program: Path, wait_ms: float) -> Iterator[int]:
     """Give the port of a built server on the loopback interface of this machine that answers after a time."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
+    port = free_port()
     with subprocess.Popen([program, "--port", str(port), "sleep", str(wait_ms)]) as running:
         try:
-            wait_until(lambda: _is_open(port), timeout_s=30)
+            wait_until(lambda: _is_open(port))
             yield port
         finally:
             running.terminate()
@@ -79,10 +78,8 @@ def postgres() -> Iterator[int]:
     found = shutil.which("postgres") or str(max(Path("/usr/lib/postgresql").glob("*/bin/postgres")))
     program = Path(found).resolve()
     as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "--"]
-    with socket.socket() as free, tempfile.TemporaryDirectory() as folder:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
-        free.close()
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
         shutil.chown(folder, "postgres")
         data = ("-D", f"{folder}/data")
         initdb = (*as_user, f"{program.parent}/initdb", *data, "--username=postgres", "--auth=trust", "--no-sync")
@@ -91,7 +88,7 @@ def postgres() -> Iterator[int]:
         with subprocess.Popen(start, cwd=folder, stderr=subprocess.DEVNULL) as running:
             try:
                 is_ready = (f"{program.parent}/pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port))
-                wait_until(lambda: subprocess.run(is_ready, check=False).returncode == 0, timeout_s=30)
+                wait_until(lambda: subprocess.run(is_ready, check=False).returncode == 0)
                 yield port
             finally:
                 running.terminate()

@@ -26,6 +26,7 @@ from benchkit.services import deploy
 from benchkit.services.backend import RenderRequest
 from benchkit.services.placement import Endpoint, ServicePlacement
 from benchkit.services.service import ControllerFile, Service
+from tests.support.ports import free_port
 
 USERS = {
     "alice": {"may_pull": ["mycompany.com/go"]},
@@ -87,21 +88,20 @@ class RunningProxy:
 
 
 @pytest.fixture
-def start_proxy(
-    place: Callable[..., ServicePlacement], tmp_path: Path, free_port: int
-) -> Iterator[Callable[..., RunningProxy]]:
+def start_proxy(place: Callable[..., ServicePlacement], tmp_path: Path) -> Iterator[Callable[..., RunningProxy]]:
     """Function that starts a reverse proxy with the given options."""
     requests: list[tuple[str, Mapping[str, str]]] = []
     module_proxy = ThreadingHTTPServer(("127.0.0.1", 0), type("Stub", (ModuleProxyStub,), {"requests": requests}))
     threading.Thread(target=module_proxy.serve_forever, args=(0.01,), daemon=True).start()
     running: list[subprocess.Popen[bytes]] = []
+    port = free_port()
 
     def start(folder: Path = tmp_path, **options: object) -> RunningProxy:
         checked = ReverseProxyOptions.model_validate(
-            {"backend": "module-site", "listen": free_port, "proxy": "proxy", **options}
+            {"backend": "module-site", "listen": port, "proxy": "proxy", **options}
         )
         place_here = replace(place("site", folder, address="127.0.0.1"), user="root", root=True)
-        endpoint = Endpoint("one", MODULE_SITE.protocol(checked), "127.0.0.1", free_port)
+        endpoint = Endpoint("one", MODULE_SITE.protocol(checked), "127.0.0.1", port)
         peers = {"proxy": Endpoint("one", "http1", "127.0.0.1", module_proxy.server_address[1])}
         service = MODULE_SITE.render(RenderRequest("site", checked, place_here, endpoint, peers))
         for file in service.files:

@@ -97,7 +97,7 @@ class Developer:
     def pull(self, user: str | None, module: str) -> Completed:
         """Run a `go get` with an empty module cache, and return its result."""
         start = self.start(user, module)
-        return self.hosts["dev"].processes.run(start.argv, env=start.env, cwd=start.cwd, timeout_s=60)
+        return self.hosts["dev"].processes.run(start.argv, env=start.env, cwd=start.cwd, timeout_s=300)
 
     def remove_folders(self) -> None:
         """Remove the folders of all pulls."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
@@ -49,11 +48,3 @@ def place() -> Callable[..., ServicePlacement]:
         )
 
     return make
-
-
-@pytest.fixture
-def free_port() -> int:
-    """Port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
