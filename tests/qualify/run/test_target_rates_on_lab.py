@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import pytest
 
 import benchkit
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
+from benchkit.models.rows import LoadCurveRow
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import execute
+from benchkit.run.steps import load_curve
 from benchkit.scenario.experiment import Experiment
 from benchkit.store.store import Store
 from benchkit.units import requests_per_s
@@ -45,8 +49,16 @@ def run_and_parse_again(scenario: Experiment, lab: Lab, store: Store) -> RunOutc
     return outcome
 
 
-def test_all_cells_are_measured_at_a_share_of_the_slowest(lab: Lab, tmp_path: Path) -> None:
-    store = Store(tmp_path)
+def test_all_cells_are_measured_at_a_share_of_the_slowest(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, measure, points = Store(tmp_path), load_curve._point, list[LoadCurveRow]()
+
+    def measured_point(*arguments: Any) -> LoadCurveRow:  # noqa: ANN401 - handed on
+        points.append(measure(*arguments))
+        return points[-1]
+
+    monkeypatch.setattr(load_curve, "_point", measured_point)
     scenario = experiment(
         stacks=stacks(go={"listen": 18080}, slow={"listen": 18080, "work": "loop:1000000"}),
         factors={"stack": ["go", "slow"]},
@@ -58,6 +70,9 @@ def test_all_cells_are_measured_at_a_share_of_the_slowest(lab: Lab, tmp_path: Pa
     trials = benchkit.load("trials", store=store.path).set_index(["kind", "cell_id"])
     full_speed, measured = trials.loc["calibrate"], trials.loc["measure"]
     curve, at_knee = (benchkit.load(name, store=store.path) for name in ("load_curve", "trials"))
+    first = {each.trial_id: [point.rps for point in points if point.trial_id == each.trial_id][:2] for each in points}
+    at_first = curve[curve["connections"] == 1].set_index("trial_id")["rps"].to_dict()
+    assert at_first == {trial_id: max(rates) for trial_id, rates in first.items()}, "a pause lowers a rate"
     rate = float(int(SHARE * min(carried_with(8, at_knee[at_knee["kind"] == "calibrate"], curve))))
     assert full_speed["rps"].idxmin() == "stack=slow"
     assert full_speed["rate_requested"].isna().all()
