@@ -95,6 +95,7 @@ def cell_curves(data: RunData) -> tuple[CellCurve, ...]:
     searched = data.trials.loc[data.trials["kind"].isin(["calibrate", "probe"]), ["trial_id", "cell_id"]]
     points = rows.merge(searched, on="trial_id")
     columns, thresholds = [field.name for field in fields(LoadCurveRow)], thresholds_of(data.manifest)
+    held = data.trials[data.trials["kind"] == "held"]
     curves = []
     for view in cell_views(data.manifest):
         of_cell = points[points["cell_id"] == view.cell_id]
@@ -104,7 +105,9 @@ def cell_curves(data: RunData) -> tuple[CellCurve, ...]:
                 {name: None if pd.isna(row[name]) else row[name] for name in columns}
                 for row in first.to_dict("records")
             ]
-            curve = load_curve((LoadCurveRow(**point) for point in found), thresholds)
+            held_s = float(held.loc[held["cell_id"] == view.cell_id, "latency_mean_s"].median())
+            known = (LoadCurveRow(**point) for point in found)
+            curve = load_curve(known, thresholds, None if math.isnan(held_s) else held_s)
             levels = next(cell.levels for cell in data.manifest.cells if cell.cell_id == view.cell_id)
             curve = _with_stated_slots(curve, stack_of(data.manifest.scenario, levels))
             curves.append(CellCurve(cell_id=view.cell_id, label=view.label, curve=curve))

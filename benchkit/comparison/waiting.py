@@ -36,7 +36,7 @@ def waiting_clause(
     waiting = [
         side
         for side, wait_s in waits_s.items()
-        if curves[side].limit.kind in WAITING and wait_s > (1 - MOST_CPU) * (curves[side].answer_s or 0.0)
+        if curves[side].limit.kind in WAITING and wait_s > (1 - MOST_CPU) * curves[side].answer_s
     ]
     if waits_s.keys() != set(sides) or not waiting:
         return None
@@ -60,7 +60,7 @@ def _wait_s(cell: str, data: RunData, curve: LoadCurve | None) -> float | None:
     if curve is None:
         return None
     cpu_s = measured_value(data.trials, CPU, cell, data.exclusions, data.alpha).ratio
-    return None if cpu_s is None or curve.answer_s is None else max(0.0, curve.answer_s - cpu_s)
+    return None if cpu_s is None else max(0.0, curve.answer_s - cpu_s)
 
 
 def _queue(cell: str, data: RunData, curve: LoadCurve) -> str:

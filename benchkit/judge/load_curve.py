@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from statistics import fmean, median, variance
-from typing import Literal
+from statistics import NormalDist, fmean, median, variance
+from typing import Literal, NamedTuple
 
 from pydantic import computed_field
 
@@ -49,6 +49,9 @@ ROUND_WITHIN = 0.003
 A count over half a second at 1,000/s is exact to 0.2 %. The rate of a lock is round by chance in 2.3 % of cases: a
 decade, ln 10 = 2.3, has nine rates of one digit, each 2 · 0.003 wide."""
 
+NORMAL = NormalDist().inv_cdf(1 - ALPHA / 2)
+"""Standard errors to each side of a 95 % interval of a mean of many answers."""
+
 LimitKind = Literal["cpu", "slots", "rate", "not reached", "load tool", "link", "unknown"]
 """Kind of the limit of a rate. `slots`: a fixed number of requests at a time, as with a pool, a lock or workers."""
 
@@ -69,7 +72,7 @@ class CurveLimit(Frozen):
     @property
     def possible_slots(self) -> range:
         """Whole numbers that `slots` may be."""
-        return _whole_numbers(self.slots or 0.0, self.slots_high)
+        return _whole_numbers(self.slots or 0.0, self.slots_low, self.slots_high)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -82,7 +85,7 @@ class LoadCurve(Frozen):
     """The load curve of a cell: `knee` is the fewest connections from which a doubling adds less than 5 % (`GROWTH`).
 
     While the rate grows, it is the number of connections with the highest rate. `rps` is the rate that the server
-    carries, with a 95 % interval from two flat points on. `answer_s` is the time of an answer without load.
+    carries, with a 95 % interval from two flat points on. `answer_s` is the mean time of an answer without load.
     """
 
     points: tuple[LoadCurveRow, ...]
@@ -90,14 +93,14 @@ class LoadCurve(Frozen):
     rps: float
     rps_low: float | None = None
     rps_high: float | None = None
-    answer_s: float | None = None
+    answer_s: float
     limit: CurveLimit
 
     @property
     def sentence(self) -> str:
         """Rate, time of an answer and limit, as a predicate."""
-        answer = "" if self.answer_s is None else f", and answers in {units.seconds(self.answer_s)} without load"
-        return f"carries {units.requests_per_s(self.rps)}{answer}; {self.limit.sentence}"
+        rate, answer = units.requests_per_s(self.rps), units.seconds(self.answer_s)
+        return f"carries {rate}, and answers in {answer} without load; {self.limit.sentence}"
 
 
 def is_complete(points: Sequence[LoadCurveRow]) -> bool:
@@ -106,22 +109,28 @@ def is_complete(points: Sequence[LoadCurveRow]) -> bool:
     return is_slow or is_failing or _knee_place(points) is not None
 
 
-def load_curve(rows: Iterable[LoadCurveRow], thresholds: Thresholds) -> LoadCurve:
-    """Return the load curve of the points of a trial. Raises ValueError where no request was answered."""
+def load_curve(rows: Iterable[LoadCurveRow], thresholds: Thresholds, held_s: float | None = None) -> LoadCurve:
+    """Return the load curve of the points of a trial. Raises ValueError where no request was answered.
+
+    `held_s` is the mean time of an answer at a held rate. Where it is shorter than that of the points without load,
+    these contain what is no work of the server, such as the 40 ms of a delayed acknowledgement.
+    """
     points = sorted(rows, key=lambda point: point.connections)
     if not any(point.rps for point in points):
         raise ValueError("no request was answered")
     knee, flat = knee_of(points), _flat(points)
     rps, low, high = _mean_rate(flat)
-    medians = [point.latency_p50_s for point in points if point.connections <= knee and point.latency_p50_s]
+    answer = _answer(_before(points, knee))
+    if held_s is not None and held_s < (1 - OUTSIDE_SLOT) * answer.mean_s:
+        answer = _Answer(held_s, 0.0, ())
     return LoadCurve(
         points=tuple(points),
         knee=knee,
         rps=rps,
         rps_low=low,
         rps_high=high,
-        answer_s=min(medians, default=None),
-        limit=_limit(flat, _before(points, knee), thresholds, is_flat=_knee_place(points) is not None),
+        answer_s=answer.mean_s,
+        limit=_limit(flat, answer, thresholds, is_flat=_knee_place(points) is not None),
     )
 
 
@@ -179,11 +188,42 @@ def _knee_place(points: Sequence[LoadCurveRow]) -> int | None:
 
 
 def _before(points: Sequence[LoadCurveRow], knee: int) -> Sequence[LoadCurveRow]:
-    """Return the points below the knee at which no request waits: workers can divide connections unevenly."""
+    """Return the points below the knee at which no request waits: workers can divide connections unevenly.
+
+    Times that differ from answer to answer have means that differ by chance.
+    """
     answered = [point for point in points if point.rps]
     below = [point for point in answered if point.connections <= max(answered[0].connections, knee // 2)]
-    fastest_s = min(map(_response_s, below))
-    return [point for point in below if _response_s(point) <= GROWTH * fastest_s]
+    fastest = min(below, key=_response_s)
+    longest_s = GROWTH * _response_s(fastest)
+    return [
+        each
+        for each in below
+        if _response_s(each) <= longest_s + NORMAL * math.hypot(_error_s(each), _error_s(fastest))
+    ]
+
+
+class _Answer(NamedTuple):
+    """The time of an answer without load."""
+
+    mean_s: float
+    error: float
+    """Standard error of the mean, relative to it."""
+    times: Sequence[float]
+    """Mean times of its points, in seconds."""
+
+
+def _answer(before: Sequence[LoadCurveRow]) -> _Answer:
+    """Return the time of an answer from points, each of which counts by its number of answers."""
+    times, counts = [_response_s(each) for each in before], [each.rps * each.duration_s for each in before]
+    mean_s = fmean(times, counts)
+    squares = sum((count * _error_s(each)) ** 2 for count, each in zip(counts, before, strict=True))
+    return _Answer(mean_s, math.sqrt(squares) / sum(counts) / mean_s, times)
+
+
+def _error_s(point: LoadCurveRow) -> float:
+    """Return the standard error of the mean time of an answer; 0 where the spread of times is unknown."""
+    return (point.latency_stdev_s or 0.0) / math.sqrt(point.rps * point.duration_s)
 
 
 def _mean_rate(flat: Sequence[LoadCurveRow]) -> tuple[float, float | None, float | None]:
@@ -195,9 +235,7 @@ def _mean_rate(flat: Sequence[LoadCurveRow]) -> tuple[float, float | None, float
     return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
 
 
-def _limit(
-    flat: Sequence[LoadCurveRow], before: Sequence[LoadCurveRow], thresholds: Thresholds, *, is_flat: bool
-) -> CurveLimit:
+def _limit(flat: Sequence[LoadCurveRow], answer: _Answer, thresholds: Thresholds, *, is_flat: bool) -> CurveLimit:
     def typical(column: str) -> float:
         known = [value for point in flat if (value := getattr(point, column)) is not None]
         return median(known) if known else 0.0
@@ -215,18 +253,18 @@ def _limit(
         return CurveLimit(kind="not reached", clause=f"does not reach its limit with {most}")
     if flat[-1].server_cores is None:
         return CurveLimit(kind="unknown", clause="is not watched, so its limit is unknown")
-    return _limit_of_server(flat, before, typical("server_cpu"), typical("server_cores"), thresholds)
+    return _limit_of_server(flat, answer, typical("server_cpu"), typical("server_cores"), thresholds)
 
 
 def _limit_of_server(
-    flat: Sequence[LoadCurveRow], before: Sequence[LoadCurveRow], share: float, cores: float, thresholds: Thresholds
+    flat: Sequence[LoadCurveRow], answer: _Answer, share: float, cores: float, thresholds: Thresholds
 ) -> CurveLimit:
     """Return what limits a flat rate, by the share of its CPU time that the server uses, and by the cores.
 
     A server with fewer threads than cores cannot use all cores. Its threads are the limit if each request that it
     serves at the same time keeps a core busy.
     """
-    slots, low, high = _slots(flat, before)
+    slots, low, high = _slots(flat, answer)
     if share >= thresholds.server_cpu:
         return CurveLimit(kind="cpu", clause="is limited by its CPU", evidence=f"{units.share(share)} used")
     if cores >= thresholds.server_cpu * max(1.0, slots):
@@ -239,7 +277,7 @@ def _limit_of_server(
         lock = "" if slots < LEAST_SLOTS else f", or a lock that each request holds for {units.seconds(1 / rate)}"
         clause = f"is limited to {units.requests_per_s(rate)} by a rate limiter{lock}"
         return CurveLimit(kind="rate", clause=clause, evidence="requests wait while the CPU is idle")
-    possible = _whole_numbers(slots, high)
+    possible = _whole_numbers(slots, low, high)
     whole = possible[0] if len(possible) == 1 else None
     about = "about " if len(possible) > 1 else ""
     requests = f"{about}{slots:.3g} requests" if whole is None else units.counted(whole, "request")
@@ -255,23 +293,26 @@ def slots_clause(requests: str) -> str:
     return f"serves {requests} at a time"
 
 
-def _whole_numbers(slots: float, high: float | None) -> range:
-    most = max((1 + WHOLE_WITHIN) * slots, high or slots)
-    return range(max(1, math.ceil((1 - OUTSIDE_SLOT) * slots)), math.floor(most) + 1)
+def _whole_numbers(slots: float, low: float | None, high: float | None) -> range:
+    least, most = min((1 - OUTSIDE_SLOT) * slots, low or slots), max((1 + WHOLE_WITHIN) * slots, high or slots)
+    return range(max(1, math.ceil(least)), math.floor(most) + 1)
 
 
-def _slots(flat: Sequence[LoadCurveRow], before: Sequence[LoadCurveRow]) -> tuple[float, float | None, float | None]:
+def _slots(flat: Sequence[LoadCurveRow], answer: _Answer) -> tuple[float, float | None, float | None]:
     """Return the requests that are served at a time, X · R: the flat rate times the response time without load.
 
-    The 95 % interval is Student's t, with the pooled variance of both groups of points.
+    The 95 % interval has two parts: Student's t, with the pooled variance of both groups of points, and the error of
+    the mean response time.
     """
-    rates, times = [math.log(each.rps) for each in flat], [math.log(_response_s(each)) for each in before]
-    mean, freedom = fmean(rates) + fmean(times), len(rates) + len(times) - 2
-    if freedom < 1:
-        return math.exp(mean), None, None
-    squares = sum((value - fmean(group)) ** 2 for group in (rates, times) for value in group)
-    reach = t_quantile(1 - ALPHA, freedom) * math.sqrt(squares / freedom * (1 / len(rates) + 1 / len(times)))
-    return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
+    rates, times = [math.log(each.rps) for each in flat], [math.log(each) for each in answer.times]
+    slots, freedom, between = math.exp(fmean(rates)) * answer.mean_s, len(rates) + len(times) - 2, 0.0
+    if freedom > 0 and times:
+        squares = sum((value - fmean(group)) ** 2 for group in (rates, times) for value in group)
+        between = t_quantile(1 - ALPHA, freedom) * math.sqrt(squares / freedom * (1 / len(rates) + 1 / len(times)))
+    elif not answer.error:
+        return slots, None, None
+    reach = math.hypot(between, NORMAL * answer.error)
+    return slots, slots * math.exp(-reach), slots * math.exp(reach)
 
 
 def _response_s(point: LoadCurveRow) -> float:

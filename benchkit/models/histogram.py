@@ -107,6 +107,15 @@ class Histogram:
         """Mean in seconds; None where the histogram is empty or the sum is unknown."""
         return self.sum_ns / (self.total * NS_PER_S) if self.total and self.sum_ns is not None else None
 
+    @property
+    def stdev_s(self) -> float | None:
+        """Standard deviation in seconds, by the middles of buckets; None where the histogram is empty."""
+        if not self.total:
+            return None
+        middles = (self.lowest + self.highest) / 2
+        mean = np.average(middles, weights=self.counts)
+        return float(np.sqrt(np.average((middles - mean) ** 2, weights=self.counts))) / _UNITS_PER_S
+
     @cached_property
     def lowest(self) -> Integers:
         """Lowest value that each bucket counts, in microseconds."""

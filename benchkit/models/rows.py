@@ -353,6 +353,7 @@ class LoadCurveRow(Row, table="load_curve"):
     accept_queue: Annotated[Count, Column("connections that may wait until the server accepts them (Send-Q)")] = None
     latency_p50_s: Annotated[Real, Column("median response time", unit="sec")]
     latency_p99_s: Annotated[Real, Column("99th percentile of the response time", unit="sec")]
+    latency_stdev_s: Annotated[Real, Column("standard deviation of the response time", unit="sec")] = None
     server_cores: Annotated[Real, Column("CPU seconds per second of the services")]
     server_cpu: Annotated[Real, Column("share of its CPU time that the busiest service used", unit="share")]
     generator_cpu: Annotated[Real, Column("share of its CPU time that the busiest generator used", unit="share")]

@@ -19,9 +19,8 @@ from benchkit.loadtools.generators.execution import (
 from benchkit.loadtools.generators.outputs import failure_of, fetch_outputs
 from benchkit.loadtools.registry import get_tool
 from benchkit.loadtools.text import decode
-from benchkit.loadtools.tool import ToolOutput
+from benchkit.loadtools.tool import ParsedOutput, ToolOutput
 from benchkit.loadtools.trial_result import merge_generator_outputs, read_generator
-from benchkit.models.load_result import LoadResult
 from benchkit.models.rows import LoadCurveRow
 from benchkit.plan.cells import EXTRA_FILES
 from benchkit.plan.model import PlannedCell
@@ -60,14 +59,14 @@ def measure_curve(block: Block) -> None:
         runs = _run(block, cell, f"curve{number}")
         after = cpu_s_of_services(block, snapshot_hosts(block))
         try:
-            result = _result(block, cell, runs)
+            measured = _result(block, cell, runs)
         except (HostError, ParseError):
             if points:
                 break
             with blame_ended_service(trial):
                 raise
         used = {name: after[name] - before[name] for name in before.keys() & after}
-        point = _point(trial, cell, result, runs, used)
+        point = _point(trial, cell, measured, runs, used)
         if points and points[-1].connections == connections:
             if point.rps < points[-1].rps:
                 continue
@@ -131,8 +130,8 @@ def _run(block: Block, cell: PlannedCell, name: str) -> list[GeneratorRun]:
     return runs
 
 
-def _result(block: Block, cell: PlannedCell, runs: Sequence[GeneratorRun]) -> LoadResult:
-    """Return the result of the load tool. Raises HostError where it failed, ParseError for an unreadable output."""
+def _result(block: Block, cell: PlannedCell, runs: Sequence[GeneratorRun]) -> ParsedOutput:
+    """Return what the load tool measured. Raises HostError where it failed, ParseError for an unreadable output."""
     fetched = fetch_outputs(block.hosts, runs)
     for run, output in zip(runs, fetched, strict=True):
         if (failure := failure_of(run, output)) is not None:
@@ -146,13 +145,14 @@ def _result(block: Block, cell: PlannedCell, runs: Sequence[GeneratorRun]) -> Lo
         )
         for run, output in zip(runs, fetched, strict=True)
     ]
-    return merge_generator_outputs(parsed, [run.started_s for run in runs]).result
+    return merge_generator_outputs(parsed, [run.started_s for run in runs])
 
 
 def _point(
-    trial: Trial, cell: PlannedCell, result: LoadResult, runs: Sequence[GeneratorRun], used: Mapping[str, float]
+    trial: Trial, cell: PlannedCell, measured: ParsedOutput, runs: Sequence[GeneratorRun], used: Mapping[str, float]
 ) -> LoadCurveRow:
     """Return a point of the curve; `used` is the CPU time of each service from before the load until after it."""
+    result, histograms = measured.result, measured.measurement.histograms if measured.measurement else {}
     window_s, requests = result.duration_s or cell.load.duration_s or POINT_S, result.requests or 0
     errors = sum(count or 0 for count in result.errors.model_dump().values())
     refused = (result.non_2xx or 0) / requests if requests else 0.0
@@ -171,6 +171,7 @@ def _point(
         in_flight=None if mean_s is None else (result.rps or 0.0) * mean_s,
         latency_p50_s=result.latency.percentiles.get("50"),
         latency_p99_s=result.latency.percentiles.get("99"),
+        latency_stdev_s=histograms["raw"].stdev_s if "raw" in histograms else None,
         server_cores=sum(used.values()) / window_s if is_watched else None,
         server_cpu=max(
             used[service.name] / window_s / capacity(len(service.process.cpus), service.parallelism, quota)

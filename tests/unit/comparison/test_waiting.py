@@ -38,6 +38,7 @@ def points(cell_id: str) -> list[dict[str, Any]]:
             "accept_queue": None,
             "latency_p50_s": max(number / SLOTS, 1) * service_s,
             "latency_p99_s": None,
+            "latency_stdev_s": None,
             "server_cores": 0.1,
             "server_cpu": 0.1,
             "generator_cpu": 0.2,

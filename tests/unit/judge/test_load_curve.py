@@ -77,6 +77,31 @@ def test_time_outside_a_slot_adds_none(slots: int, service_s: float, requests: s
     assert slots in found.possible_slots or whole is None
 
 
+def test_means_of_random_times_differ_by_chance() -> None:
+    """Rates of a pool of 5 whose service times are exponential, 20 ms on average; measured."""
+    rates = {1: 56.0, 2: 99.7, 4: 232.1, 8: 222.0, 16: 263.2, 32: 258.0, 64: 255.0}
+    points = [point(n, rate, duration_s=1.8, latency_stdev_s=0.02) for n, rate in rates.items()]
+    found = load_curve(points, Thresholds())
+    assert found.limit.slots_low is not None
+    assert found.limit.slots_high is not None
+    assert found.limit.slots_low < 5 < found.limit.slots_high < 1.25 * 5
+    few = [point(2**power, min(2**power / 0.011, 520), latency_stdev_s=0.02) for power in range(7)]
+    assert {*load_curve(few, Thresholds()).limit.possible_slots} == {5, 6}
+    exact = load_curve([point(n, rate) for n, rate in rates.items()], Thresholds())
+    assert exact.answer_s == pytest.approx((1 + 4) / (56.0 + 232.1)), "exact times are longer where requests wait"
+    assert found.answer_s == pytest.approx((1 + 2 + 4) / (56.0 + 99.7 + 232.1))
+
+
+def test_time_that_a_held_rate_does_not_have_is_no_work() -> None:
+    """A server of 3 threads serves for 15 ms, and writes so that each answer awaits an acknowledgement for 40 ms."""
+    points = [point(2**power, min(2**power / 0.056, 190)) for power in range(7)]
+    assert load_curve(points, Thresholds()).limit.sentence.startswith("it serves about 10.6 requests at a time")
+    found = load_curve(points, Thresholds(), held_s=0.0155)
+    assert found.limit.sentence.startswith("it serves 3 requests at a time (rate × response time = 2.9")
+    assert found.answer_s == pytest.approx(0.0155)
+    assert load_curve(points, Thresholds(), held_s=0.055).answer_s == pytest.approx(0.056), "as requests wait, too"
+
+
 def test_slots_are_known_where_workers_divide_connections_unevenly() -> None:
     rates = {1: 50, 2: 100, 4: 150, 8: 220, 16: 250, 32: 251, 64: 249}
     found = load_curve([point(connections, rate) for connections, rate in rates.items()], Thresholds())
