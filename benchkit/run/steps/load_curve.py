@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from benchkit.errors import HostError, LoadToolError, ParseError
 from benchkit.judge.cpu_time import capacity
-from benchkit.judge.load_curve import MOST_CONNECTIONS, is_complete, knee_of
+from benchkit.judge.load_curve import GROWTH, MOST_CONNECTIONS, is_complete, knee_of
 from benchkit.loadtools.generators.execution import (
     GeneratorRun,
     PlannedSlice,
@@ -68,7 +68,7 @@ def measure_curve(block: Block) -> None:
         used = {name: after[name] - before[name] for name in before.keys() & after}
         point = _point(trial, cell, measured, runs, used)
         if points and points[-1].connections == connections:
-            if point.rps < points[-1].rps:
+            if GROWTH * point.rps < points[-1].rps:
                 continue
             points.pop()
         cells[connections], runs_at[connections] = cell, runs
@@ -96,8 +96,8 @@ def measure_curve(block: Block) -> None:
 def _levels(trial: Trial) -> Iterator[int]:
     """Yield numbers of connections: from one for each thread of a generator, doubled up to the limit of open files.
 
-    The first is measured twice, and the higher rate counts: the slots of a lock depend on this point alone, and a pause
-    of the machine lowers its rate.
+    The first is measured twice, as the slots of a lock depend on this point alone. The second time has a window for
+    enough answers, and counts unless its rate is lower: a pause of the machine lowers it.
     """
     files = min(generator.nofile for generator in trial.cell.generators) - EXTRA_FILES
     connections = len(trial.cell.generators) * trial.cell.load.threads
