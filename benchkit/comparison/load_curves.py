@@ -95,7 +95,7 @@ def cell_curves(data: RunData) -> tuple[CellCurve, ...]:
     searched = data.trials.loc[data.trials["kind"].isin(["calibrate", "probe"]), ["trial_id", "cell_id"]]
     points = rows.merge(searched, on="trial_id")
     columns, thresholds = [field.name for field in fields(LoadCurveRow)], thresholds_of(data.manifest)
-    held = data.trials[data.trials["kind"] == "held"]
+    held = _means_at_held_rate(data)
     curves = []
     for view in cell_views(data.manifest):
         of_cell = points[points["cell_id"] == view.cell_id]
@@ -105,13 +105,22 @@ def cell_curves(data: RunData) -> tuple[CellCurve, ...]:
                 {name: None if pd.isna(row[name]) else row[name] for name in columns}
                 for row in first.to_dict("records")
             ]
-            held_s = float(held.loc[held["cell_id"] == view.cell_id, "latency_mean_s"].median())
             known = (LoadCurveRow(**point) for point in found)
-            curve = load_curve(known, thresholds, None if math.isnan(held_s) else held_s)
+            curve = load_curve(known, thresholds, held.get(view.cell_id))
             levels = next(cell.levels for cell in data.manifest.cells if cell.cell_id == view.cell_id)
             curve = _with_stated_slots(curve, stack_of(data.manifest.scenario, levels))
             curves.append(CellCurve(cell_id=view.cell_id, label=view.label, curve=curve))
     return tuple(curves)
+
+
+def _means_at_held_rate(data: RunData) -> Mapping[str, float]:
+    """Return the mean time of an answer of each cell that has usable trials at a held rate, in seconds."""
+    if data.held is None:
+        return {}
+    trials = data.held.trials
+    usable = trials[~trials["trial_id"].isin(excluded_ids(data.held.exclusions, P50))]
+    medians = usable.groupby("cell_id")["latency_mean_s"].median().dropna()
+    return {str(cell_id): float(mean_s) for cell_id, mean_s in medians.items()}
 
 
 _STATED = re.compile(

@@ -41,6 +41,9 @@ WHOLE_WITHIN = 0.05
 OUTSIDE_SLOT = 0.1
 """Largest part of the time of an answer in which its request is in no slot: the load tool sends it, and the server
 reads it. It is part of X · R, so that a whole number may be smaller by as much: 8.45 are 8."""
+DELAYED_S = (0.038, 0.050)
+"""Time that an answer awaits a delayed acknowledgement: Linux delays it by at least 40 ms (TCP_DELACK_MIN, HZ/25,
+include/net/tcp.h). Nagle's algorithm (RFC 896) holds the second small piece of an answer until then."""
 MOST_UNSURE = 1.25
 """Upper end of the interval over the number of slots, above which the number is not stated."""
 ROUND_WITHIN = 0.003
@@ -112,17 +115,24 @@ def is_complete(points: Sequence[LoadCurveRow]) -> bool:
 def load_curve(rows: Iterable[LoadCurveRow], thresholds: Thresholds, held_s: float | None = None) -> LoadCurve:
     """Return the load curve of the points of a trial. Raises ValueError where no request was answered.
 
-    `held_s` is the mean time of an answer at a held rate. Where it is shorter than that of the points without load,
-    these contain what is no work of the server, such as the 40 ms of a delayed acknowledgement.
+    `held_s` is the mean time of an answer at a held rate. Where it is shorter by a delayed acknowledgement, requests
+    have no slot for that time, unless each has a worker that keeps its connection (`IN_USE`).
     """
     points = sorted(rows, key=lambda point: point.connections)
     if not any(point.rps for point in points):
         raise ValueError("no request was answered")
     knee, flat = knee_of(points), _flat(points)
     rps, low, high = _mean_rate(flat)
-    answer = _answer(_before(points, knee))
-    if held_s is not None and held_s < (1 - OUTSIDE_SLOT) * answer.mean_s:
-        answer = _Answer(held_s, 0.0, ())
+    answer = work = _answer(_before(points, knee))
+    delay_s = answer.mean_s - (answer.mean_s if held_s is None else held_s)
+    is_delayed = DELAYED_S[0] <= delay_s <= DELAYED_S[1]
+    if is_delayed and all((each.in_flight or each.connections) >= IN_USE * each.connections for each in flat):
+        share = 1 - delay_s / answer.mean_s
+        work = answer._replace(mean_s=share * answer.mean_s, times=[share * each for each in answer.times])
+    limit = _limit(flat, work, thresholds, is_flat=_knee_place(points) is not None)
+    if limit.slots is not None and work is not answer:
+        delay = f"without {units.seconds(delay_s)}, in which answers await a delayed acknowledgement"
+        limit = limit.model_copy(update={"evidence": f"{limit.evidence}, {delay}"})
     return LoadCurve(
         points=tuple(points),
         knee=knee,
@@ -130,7 +140,7 @@ def load_curve(rows: Iterable[LoadCurveRow], thresholds: Thresholds, held_s: flo
         rps_low=low,
         rps_high=high,
         answer_s=answer.mean_s,
-        limit=_limit(flat, answer, thresholds, is_flat=_knee_place(points) is not None),
+        limit=limit,
     )
 
 
@@ -190,7 +200,7 @@ def _knee_place(points: Sequence[LoadCurveRow]) -> int | None:
 def _before(points: Sequence[LoadCurveRow], knee: int) -> Sequence[LoadCurveRow]:
     """Return the points below the knee at which no request waits: workers can divide connections unevenly.
 
-    Times that differ from answer to answer have means that differ by chance.
+    A longer time counts as well where chance explains it: within 1.96 standard errors of the difference.
     """
     answered = [point for point in points if point.rps]
     below = [point for point in answered if point.connections <= max(answered[0].connections, knee // 2)]
@@ -278,7 +288,7 @@ def _limit_of_server(
         clause = f"is limited to {units.requests_per_s(rate)} by a rate limiter{lock}"
         return CurveLimit(kind="rate", clause=clause, evidence="requests wait while the CPU is idle")
     possible = _whole_numbers(slots, low, high)
-    whole = possible[0] if len(possible) == 1 else None
+    whole = possible[0] if len(possible) == 1 and possible[0] >= (1 - OUTSIDE_SLOT) * slots else None
     about = "about " if len(possible) > 1 else ""
     requests = f"{about}{slots:.3g} requests" if whole is None else units.counted(whole, "request")
     interval = "" if low is None or high is None else f", 95 % CI {low:.3g} to {high:.3g}"
@@ -306,7 +316,7 @@ def _slots(flat: Sequence[LoadCurveRow], answer: _Answer) -> tuple[float, float 
     """
     rates, times = [math.log(each.rps) for each in flat], [math.log(each) for each in answer.times]
     slots, freedom, between = math.exp(fmean(rates)) * answer.mean_s, len(rates) + len(times) - 2, 0.0
-    if freedom > 0 and times:
+    if freedom > 0:
         squares = sum((value - fmean(group)) ** 2 for group in (rates, times) for value in group)
         between = t_quantile(1 - ALPHA, freedom) * math.sqrt(squares / freedom * (1 / len(rates) + 1 / len(times)))
     elif not answer.error:
@@ -317,7 +327,7 @@ def _slots(flat: Sequence[LoadCurveRow], answer: _Answer) -> tuple[float, float 
 
 def _response_s(point: LoadCurveRow) -> float:
     """Return the mean time of an answer, by Little's law."""
-    return (point.in_flight or point.connections) / point.rps
+    return (point.in_flight or point.connections) * (1 - (point.refused or 0.0)) / point.rps
 
 
 def _is_round(rate: float) -> bool:

@@ -20,7 +20,7 @@ from benchkit.models.load import Load
 from benchkit.models.run import PassKind, TrialKind
 
 CURVE_S = 6.0
-"""Time of a load curve, for estimates: about eight points of half a second, and as much between them."""
+"""Time of a load curve, for estimates: about nine points of half a second, and as much between them."""
 MIN_PROFILE_S = 2.0
 """Shortest time for a profile within a window: Go's profiler takes whole seconds, and has to end before the load
 does."""

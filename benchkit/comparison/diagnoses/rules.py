@@ -25,6 +25,7 @@ from benchkit.comparison.diagnoses.evidence import (
     mean,
     stands_out,
 )
+from benchkit.judge.load_curve import DELAYED_S
 from benchkit.models.metrics import CPU
 from benchkit.registry import Registry
 from benchkit.stats.samples import Reals, log_left
@@ -74,9 +75,6 @@ def _cached_answers(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom
         )
 
 
-DELAYED_S = (0.038, 0.050)
-"""Latencies of a request that waited for a delayed acknowledgement: Linux delays it by at least 40 ms (TCP_DELACK_MIN,
-HZ/25, include/net/tcp.h). Nagle's algorithm (RFC 896) holds the second small piece of an answer until then."""
 MOST_DELAYED = 0.5
 """Share of delayed requests above which they are the main mode of the latencies, which a queue explains as well."""
 LEAST_IDLE = 0.5

@@ -61,6 +61,8 @@ def measure_curve(block: Block) -> None:
         try:
             measured = _result(block, cell, runs)
         except (HostError, ParseError):
+            if points and points[-1].connections == connections:
+                continue
             if points:
                 break
             with blame_ended_service(trial):
@@ -96,8 +98,8 @@ def measure_curve(block: Block) -> None:
 def _levels(trial: Trial) -> Iterator[int]:
     """Yield numbers of connections: from one for each thread of a generator, doubled up to the limit of open files.
 
-    The first is measured twice, as the slots of a lock depend on this point alone. The second time has a window for
-    enough answers, and counts unless its rate is lower: a pause of the machine lowers it.
+    The first is measured twice, as the slots of a lock depend on this point alone. The second window is long enough
+    for 100 answers. It counts unless its rate is 5 % lower, as after a pause of the machine.
     """
     files = min(generator.nofile for generator in trial.cell.generators) - EXTRA_FILES
     connections = len(trial.cell.generators) * trial.cell.load.threads

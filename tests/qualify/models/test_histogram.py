@@ -87,6 +87,7 @@ def test_extremes_sum_and_mean_are_exact(times: list[int], digits: int) -> None:
         sum(times) * 1000,
     )
     assert histogram.mean_s == pytest.approx(sum(times) / len(times) / 1e6, rel=1e-15)
+    assert histogram.stdev_s == pytest.approx(np.std(times) / 1e6, abs=(max(times) / 10**digits + 1) / 1e6)
 
 
 @given(st.lists(samples, min_size=1, max_size=6), digit)

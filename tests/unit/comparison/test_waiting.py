@@ -110,6 +110,19 @@ def test_a_pair_of_pools_is_answered_by_rate_slots_waits_and_latency(run: RunDat
     )
 
 
+def test_a_held_rate_shows_what_is_no_time_in_a_slot(run: RunData) -> None:
+    """With 40 ms of delayed acknowledgements, 64 connections are needed for the rate of 8 slots of 5 ms."""
+    connections = 16.0 * run.rows("load_curve")["connections"]
+    rates = (connections / 0.045).clip(upper=SLOTS / SERVICE_S[BASELINE])
+    curves = run.rows("load_curve").assign(connections=connections.astype(int), in_flight=connections, rps=rates)
+    delayed = replace(run, table=lambda name: curves if name == "load_curve" else run.rows(name))
+    of_base = next(each.curve for each in cell_curves(delayed) if each.cell_id == BASELINE)
+    assert of_base.limit.slots == pytest.approx(SLOTS, rel=0.01)
+    unheld = replace(delayed, trials=delayed.trials[delayed.trials["kind"] != "held"])
+    of_base = next(each.curve for each in cell_curves(unheld) if each.cell_id == BASELINE)
+    assert of_base.limit.slots == pytest.approx(SLOTS * 9)
+
+
 def test_a_rate_below_the_limit_is_that_of_its_connections(run: RunData) -> None:
     growing = run.rows("load_curve").assign(
         rps=lambda each: (

@@ -92,14 +92,36 @@ def test_means_of_random_times_differ_by_chance() -> None:
     assert found.answer_s == pytest.approx((1 + 2 + 4) / (56.0 + 99.7 + 232.1))
 
 
-def test_time_that_a_held_rate_does_not_have_is_no_work() -> None:
+def test_a_delayed_acknowledgement_needs_no_slot() -> None:
     """A server of 3 threads serves for 15 ms, and writes so that each answer awaits an acknowledgement for 40 ms."""
     points = [point(2**power, min(2**power / 0.056, 190)) for power in range(7)]
     assert load_curve(points, Thresholds()).limit.sentence.startswith("it serves about 10.6 requests at a time")
     found = load_curve(points, Thresholds(), held_s=0.0155)
-    assert found.limit.sentence.startswith("it serves 3 requests at a time (rate × response time = 2.9")
-    assert found.answer_s == pytest.approx(0.0155)
-    assert load_curve(points, Thresholds(), held_s=0.055).answer_s == pytest.approx(0.056), "as requests wait, too"
+    text = (
+        "it serves 3 requests at a time (rate × response time = 2.94, 95 % CI 2.94 to 2.94, without 40.5 ms, in which"
+    )
+    assert found.limit.sentence == f"{text} answers await a delayed acknowledgement)"
+    assert found.answer_s == pytest.approx(0.056), "as users of one connection see it"
+    for held_s in (0.050, 0.004):  # another time is that of a queue, a batch or a failure
+        assert load_curve(points, Thresholds(), held_s).limit == load_curve(points, Thresholds()).limit
+    workers = [point(2**power, min(2**power, 3) / 0.056, in_flight=min(2**power, 3)) for power in range(5)]
+    limit = load_curve(workers, Thresholds(), held_s=0.0155).limit
+    assert limit.sentence.startswith("it serves 3 requests at a time"), "a worker waits for its own connection"
+
+
+def test_refused_answers_take_time_too() -> None:
+    points = [point(2**power, 50.0, refused=0.5, in_flight=1.0) for power in range(4)]
+    assert load_curve(points, Thresholds()).answer_s == pytest.approx(0.01), "100 answers per second"
+
+
+def test_no_whole_number_is_far_from_the_slots() -> None:
+    """Workers that take 10 and 40 ms in turn serve 1.25 requests at a time; points of two seconds."""
+    rates = {1: 44.0, 2: 51.0, 4: 51.0, 8: 51.0}
+    points = [point(n, rate, duration_s=2.0, latency_stdev_s=0.02) for n, rate in rates.items()]
+    limit = load_curve(points, Thresholds()).limit
+    assert limit.clause == "serves 1.16 requests at a time"
+    assert [*limit.possible_slots] == [1]
+    assert limit.whole_slots is None
 
 
 def test_slots_are_known_where_workers_divide_connections_unevenly() -> None:
