@@ -19,6 +19,7 @@ def free_ports(number: int) -> list[int]:
 
 
 def free_port() -> int:
+    """Return one such port."""
     return free_ports(1)[0]
 
 

@@ -1,4 +1,4 @@
-"""What stored load curves say of numbers of connections."""
+"""Rates of given numbers of connections, from stored load curves."""
 
 from __future__ import annotations
 
